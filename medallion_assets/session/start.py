@@ -1,0 +1,41 @@
+"""Starts the process's one Spark session, or gives the one that runs."""
+
+import os
+
+from pyspark.sql import SparkSession
+
+from medallion_assets.session.archive import archive_flags
+from medallion_assets.session.jars import delta_jars, spark_jars_folder
+from medallion_assets.session.java import java_command
+from medallion_assets.session.options import ONE_MACHINE_JVM, session_options
+from medallion_assets.settings import Settings
+
+
+def running_session() -> SparkSession | None:
+    """Gives the session this process already runs, or None; starts nothing."""
+    return SparkSession.getActiveSession()
+
+
+def spark_options(settings: Settings) -> dict[str, str]:
+    """Gives every option a session is started with, fetching Delta's jars on first use.
+
+    Raises:
+        JavaMissing: No Java of a usable version.
+        JarsMissing: Delta's jars could not be fetched.
+    """
+    java = java_command()
+    jars = delta_jars(settings.cache, java)
+    jvm = ONE_MACHINE_JVM + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
+    return session_options(settings.is_one_machine, jars, jvm, settings.spark_conf)
+
+
+def start_session(settings: Settings) -> SparkSession:
+    """Gives the process's Spark session with Delta, tuned for one machine where the master is local."""
+    builder: SparkSession.Builder = SparkSession.builder
+    builder = builder.appName("medallion").master(settings.spark_master)
+    for name, value in spark_options(settings).items():
+        builder = builder.config(name, value)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

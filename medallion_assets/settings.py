@@ -1,0 +1,39 @@
+"""Where the lake, the landing zones and Spark are: one typed object, environment first."""
+
+from pathlib import Path
+
+from platformdirs import user_cache_path
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Everything a deployment may set; each field is read from ``MEDALLION_<NAME>``.
+
+    Table paths are ``<lake>/<pipeline>/<layer>/<table>``, quarantines
+    ``<lake>/<pipeline>/quarantine/<table>``, landing zones ``<landing>/<pipeline>/<source>/``.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
+
+    lake: Path = Field(Path("lake"), description="Folder that holds every table, ledger and checkpoint.")
+    landing: Path = Field(Path("landing"), description="Folder that holds the landing zones.")
+    spark_master: str = Field("local[*]", description="Spark master; anything but local[...] is left untuned.")
+    spark_conf: dict[str, str] = Field({}, description="Spark or storage options as JSON; they win over ours.")
+    cache: Path = Field(user_cache_path("medallion-assets"), description="Jars and the class-data archive.")
+    settle_seconds: float = Field(0.0, ge=0, description="Age a file needs before it is taken from landing.")
+
+    @property
+    def is_one_machine(self) -> bool:
+        """True where Spark runs inside this process, so that tuning it is ours to do."""
+        return self.spark_master.startswith("local")
+
+    def resolved(self) -> "Settings":
+        """Gives the same settings with absolute folders, since Spark's checkpoints keep absolute paths."""
+        folders = {name: getattr(self, name).expanduser().resolve() for name in ("lake", "landing", "cache")}
+        return self.model_copy(update=folders)
+
+
+def current_settings() -> Settings:
+    """Gives the settings this process's environment asks for."""
+    return Settings().resolved()
