@@ -1,0 +1,67 @@
+"""JSON whose records are not a line each: arrays and pretty-printed values, cut into records."""
+
+import gzip
+import json
+from pathlib import Path
+
+PROBE_BYTES = 1 << 16
+MAX_DOCUMENT_BYTES = 1 << 30
+"""A document is cut up in memory; a larger one is read a line at a time, and its lines quarantined."""
+
+_decoder = json.JSONDecoder()
+
+
+def as_documents(path: Path) -> list[str] | None:
+    """Gives the file's records as one JSON text each, or None where each line is a record of its own.
+
+    Decided by the first value alone: one that ends on the line it began on, and is no array, makes
+    the file a file of lines, so that broken lines in it are quarantined one by one.
+    What follows the last whole value is one record more: malformed, and quarantined as such.
+    """
+    data = _read(path)
+    if data is None or _first_line_stands_alone(data):
+        return None
+    return _values(data.decode("utf-8-sig").strip())
+
+
+def _read(path: Path) -> bytes | None:
+    if path.stat().st_size > MAX_DOCUMENT_BYTES:
+        return None
+    open_file = gzip.open if path.suffix == ".gz" else Path.open
+    with open_file(path, "rb") as file:
+        probe: bytes = file.read(PROBE_BYTES)
+        if _first_line_stands_alone(probe):
+            return None
+        return probe + file.read()
+
+
+def _first_line_stands_alone(data: bytes) -> bool:
+    lines = data.lstrip(b"\xef\xbb\xbf \t\r\n").splitlines()
+    if not lines or not lines[0].lstrip().startswith((b"{", b"[")):
+        return True
+    try:
+        return not isinstance(json.loads(lines[0]), list)
+    except ValueError:
+        return not _opens_a_whole_value(data)
+
+
+def _opens_a_whole_value(data: bytes) -> bool:
+    try:
+        text = data.decode("utf-8-sig").lstrip()
+        _, end = _decoder.raw_decode(text)
+    except ValueError:
+        return False
+    return len(text[:end].splitlines()) > 1
+
+
+def _values(text: str) -> list[str]:
+    records: list[str] = []
+    while text:
+        try:
+            value, end = _decoder.raw_decode(text)
+        except ValueError:
+            return [*records, " ".join(text.splitlines())]
+        items = value if isinstance(value, list) else [value]
+        records += [json.dumps(item, ensure_ascii=False) for item in items]
+        text = text[end:].lstrip(" \t\r\n,")
+    return records
