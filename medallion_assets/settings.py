@@ -16,12 +16,12 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
 
-    lake: Path = Field(Path("lake"), description="Folder that holds every table, ledger and checkpoint.")
-    landing: Path = Field(Path("landing"), description="Folder that holds the landing zones.")
-    spark_master: str = Field("local[*]", description="Spark master; anything but local[...] is left untuned.")
-    spark_conf: dict[str, str] = Field({}, description="Spark or storage options as JSON; they win over ours.")
-    cache: Path = Field(user_cache_path("medallion-assets"), description="Jars and the class-data archive.")
-    settle_seconds: float = Field(0.0, ge=0, description="Age a file needs before it is taken from landing.")
+    lake: Path = Field(default=Path("lake"), description="Folder that holds every table, ledger and checkpoint.")
+    landing: Path = Field(default=Path("landing"), description="Folder that holds the landing zones.")
+    spark_master: str = Field(default="local[*]", description="Spark master; others than local[...] stay untuned.")
+    spark_conf: dict[str, str] = Field(default={}, description="Spark or storage options, as JSON; they win.")
+    cache: Path = Field(default=user_cache_path("medallion-assets"), description="Jars and the class-data archive.")
+    settle_seconds: float = Field(default=0.0, ge=0, description="Age a file needs before it is taken.")
 
     @property
     def is_one_machine(self) -> bool:

@@ -8,6 +8,7 @@ PROBE_BYTES = 1 << 16
 MAX_DOCUMENT_BYTES = 1 << 30
 """A document is cut up in memory; a larger one is read a line at a time, and its lines quarantined."""
 
+BETWEEN = " \t\r\n,"
 _decoder = json.JSONDecoder()
 
 
@@ -58,10 +59,30 @@ def _values(text: str) -> list[str]:
     records: list[str] = []
     while text:
         try:
-            value, end = _decoder.raw_decode(text)
+            _, end = _decoder.raw_decode(text)
         except ValueError:
-            return [*records, " ".join(text.splitlines())]
-        items = value if isinstance(value, list) else [value]
-        records += [json.dumps(item, ensure_ascii=False) for item in items]
-        text = text[end:].lstrip(" \t\r\n,")
+            return [*records, _on_one_line(text)]
+        records += _items(text[:end]) if text.startswith("[") else [_on_one_line(text[:end])]
+        text = text[end:].lstrip(BETWEEN)
     return records
+
+
+def _items(array: str) -> list[str]:
+    """Gives the elements of a whole array as they are written: reading and writing would round numbers."""
+    items, at = [], 1
+    while (at := _next(array, at)) < len(array) - 1:
+        _, end = _decoder.raw_decode(array, at)
+        items.append(_on_one_line(array[at:end]))
+        at = end
+    return items
+
+
+def _next(array: str, at: int) -> int:
+    while array[at] in BETWEEN:
+        at += 1
+    return at
+
+
+def _on_one_line(value: str) -> str:
+    # A line end inside valid JSON is white space; inside a string it would be an escape.
+    return value.replace("\r", " ").replace("\n", " ")

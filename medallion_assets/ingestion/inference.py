@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from medallion_assets.ingestion.errors import SourceError
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.staging import Staging
@@ -23,7 +24,10 @@ def schema_of(spark: SparkSession, source: Source, files: Sequence[Entry], stagi
 
 
 def _ddl(text: str) -> StructType:
-    return StructType.fromDDL(text) if text else StructType()
+    found = StructType.fromDDL(text) if text else StructType()
+    if not isinstance(found, StructType):
+        raise SourceError(f"a schema is a list of columns, not {text!r}")
+    return found
 
 
 def _inferred(

@@ -56,15 +56,17 @@ def exists(ledger: Path) -> bool:
     return (ledger / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(ledger))
 
 
-def rows(ledger: Path, sql: str = "SELECT * FROM ledger") -> list[dict[str, object]]:
+def rows(
+    ledger: Path, sql: str = "SELECT * FROM ledger", version: int | None = None
+) -> list[dict[str, object]]:
     """Gives what a query over the table ``ledger`` answers, an empty list where there is none yet."""
     if not exists(ledger):
         return []
-    answer = QueryBuilder().register("ledger", DeltaTable(str(ledger))).execute(sql)
+    answer = QueryBuilder().register("ledger", DeltaTable(str(ledger), version=version)).execute(sql)
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
 
 
 def last_seen(ledger: Path) -> dict[str, tuple[int, datetime, str]]:
     """Gives size, modification time and status of each path as the ledger last saw it."""
     found = rows(ledger, "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at")
-    return {r["path"]: (r["size"], r["modified_at"], r["status"]) for r in found}  # type: ignore[misc,index]
+    return {r["path"]: (r["size"], r["modified_at"], r["status"]) for r in found}  # type: ignore[misc]

@@ -1,0 +1,22 @@
+"""School's answers: who takes how much when, and who teaches how many courses."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.pipelines.school import bronze, silver
+from medallion_assets.pipelines.school.pipeline import school
+from medallion_assets.tables import stream
+
+
+@school.gold(output_mode="complete", counts_rows="enrollments")
+def daily_student_courses(enrollments: DataFrame = stream(silver.enrollments)) -> DataFrame:
+    """One row per student and day, with the courses they took that day."""
+    day = F.to_date("enroll_time").alias("day")
+    by_student = enrollments.groupBy("student_id", "email", day)
+    return by_student.agg(F.sum("quantity").alias("quantity"), F.count("*").alias("enrollments"))
+
+
+@school.gold(output_mode="complete", counts_rows="courses")
+def instructor_counts(courses: DataFrame = stream(bronze.courses)) -> DataFrame:
+    """One row per instructor, with the number of courses they teach."""
+    return courses.groupBy("instructor").agg(F.count("*").alias("courses"))

@@ -1,0 +1,9 @@
+"""The pipeline the school's tables belong to."""
+
+from medallion_assets.tables import Pipeline
+
+school = Pipeline(
+    "school",
+    owners=("team:registrar",),
+    description="Enrollments with their students, by day, and courses by instructor.",
+)

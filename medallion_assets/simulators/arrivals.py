@@ -1,0 +1,68 @@
+"""Lands simulated files the way a careful sender does: under a hidden name, then renamed."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from medallion_assets.simulators import faults, health, school
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A pipeline's arrivals.
+
+    Attributes:
+        source: The folder its numbered files land in.
+        file: Gives the text of file number n (from 1) as a random generator has it.
+        name: Gives that file's name.
+        references: Files that land once, before the first: path below the landing zone, and text.
+        whole: How many files ``--all`` stands for.
+    """
+
+    source: str
+    file: Callable[[int, Random], list[str]]
+    name: Callable[[int], str]
+    references: Callable[[Random], dict[str, str]]
+    whole: int
+
+
+SIMULATORS = {
+    "school": Simulator("enrollments", school.enrollments, school.file_name, school.references, school.FILES),
+    "health": Simulator("recordings", health.recordings, health.file_name, health.references, health.MONTHS),
+}
+
+
+def land(pipeline: str, landing: Path, files: int | None = 1, seed: int = 0, with_faults: bool = False) -> list[Path]:
+    """Lands the next files of a pipeline; the same seed gives the same files, one after the other.
+
+    Args:
+        pipeline: ``school`` or ``health``.
+        landing: The folder that holds every pipeline's landing zones.
+        files: How many more; None for all that are left of the set.
+        seed: What the files are made from.
+        with_faults: Broken, mistyped, unknown and doubled records among the good ones.
+
+    Returns:
+        The paths landed, reference files among them.
+    """
+    simulator, zone = SIMULATORS[pipeline], landing / pipeline
+    landed = [_drop(zone / p, text) for p, text in simulator.references(Random(seed)).items() if not (zone / p).exists()]
+    folder = zone / simulator.source
+    first = sum(1 for f in folder.glob("*.json")) + 1 if folder.is_dir() else 1
+    last = max(first - 1, simulator.whole) if files is None else first + files - 1
+    for number in range(first, last + 1):
+        random = Random(f"{seed}/{pipeline}/{number}")
+        lines = simulator.file(number, random)
+        lines = faults.planted(lines, random) if with_faults else lines
+        landed.append(_drop(folder / simulator.name(number), "".join(f"{line}\n" for line in lines)))
+    return landed
+
+
+def _drop(target: Path, text: str) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.tmp")
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, target)
+    return target

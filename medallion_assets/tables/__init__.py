@@ -1,0 +1,7 @@
+"""The public words of the declarative layer; what follows from them knows nothing of Dagster."""
+
+from medallion_assets.tables.declare import Pipeline
+from medallion_assets.tables.expectations import expect
+from medallion_assets.tables.table import Table, static, stream
+
+__all__ = ["Pipeline", "Table", "expect", "static", "stream"]

@@ -1,0 +1,77 @@
+"""What each micro-batch did: a small JSON file for each, replaced when the batch is replayed.
+
+A file carries running totals, so that reading the newest is enough: the cost does not grow with history.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+KEPT = 200
+"""Older ones go: the running totals hold what they added, and a listing must not grow with history."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch's numbers, all in rows but for ``files`` and ``seconds``.
+
+    Attributes:
+        number: The micro-batch's number in its checkpoint.
+        read: Rows the query gave for it, malformed records included.
+        written, quarantined, duplicates, dropped: What became of them.
+        rules: Rows that broke each expectation, those that only warn included.
+        files: Landing files read, for bronze.
+        statics: Version of each static input.
+        total_duplicates, total_dropped: The same over all batches so far.
+    """
+
+    number: int
+    read: int
+    written: int
+    quarantined: int
+    duplicates: int = 0
+    dropped: int = 0
+    rules: dict[str, int] = field(default_factory=dict)
+    files: int = 0
+    seconds: float = 0.0
+    statics: dict[str, int] = field(default_factory=dict)
+    total_duplicates: int = 0
+    total_dropped: int = 0
+    run_id: str = ""
+
+
+def record(folder: Path, query: str, batch: Batch) -> None:
+    """Writes the batch's file in one rename."""
+    write_json(folder / _file_name(query, batch.number), asdict(batch))
+    for old in sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns)[:-KEPT]:
+        old.unlink()
+
+
+def newest(folder: Path, before_number: int | None = None, query: str = "") -> Batch | None:
+    """Gives the last batch recorded; with a number and its query, the last one before that batch."""
+    files = sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns) if folder.is_dir() else []
+    if before_number is not None:
+        # A batch being replayed may stand here already, from the attempt that died.
+        files = [f for f in files if f.name != _file_name(query, before_number)]
+    return Batch(**json.loads(files[-1].read_text())) if files else None
+
+
+def recorded(folder: Path) -> list[Batch]:
+    """Gives the batches still kept, oldest first."""
+    files = sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns) if folder.is_dir() else []
+    return [Batch(**json.loads(f.read_text())) for f in files]
+
+
+def write_json(file: Path, content: dict[str, Any]) -> None:
+    """Writes a JSON file so that a reader sees the old one or the new one, whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".draft")
+    draft.write_text(json.dumps(content, indent=1))
+    os.replace(draft, file)
+
+
+def _file_name(query: str, number: int) -> str:
+    return f"{query}-{number:09d}.json"

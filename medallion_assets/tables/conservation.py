@@ -1,0 +1,84 @@
+"""Conservation: what came in equals what stands in the table, in its quarantine, and what was counted out.
+
+The two sides never come from one source. For bronze, what discovery counted in the files outside
+Spark is held against Delta commits; for silver, upstream's commits against this table's; for an
+aggregate, upstream's commits against the rows its groups say they stand for.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.tables import batches, log, progress
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Both sides of one table's equation, over all its history.
+
+    Attributes:
+        incoming: Records in the files taken, or rows upstream committed up to the table's position.
+        rows, quarantined, duplicates, dropped: What they became.
+    """
+
+    table: str
+    incoming: int
+    rows: int
+    quarantined: int
+    duplicates: int = 0
+    dropped: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Records that came in and are nowhere; negative where rows were made from nothing."""
+        return self.incoming - self.rows - self.quarantined - self.duplicates - self.dropped
+
+    @property
+    def holds(self) -> bool:
+        """True where every record is accounted for."""
+        return self.missing == 0
+
+    def __str__(self) -> str:
+        """Gives the equation as a line to read."""
+        parts = f"{self.rows} rows + {self.quarantined} quarantined"
+        parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
+        parts += f" + {self.dropped} dropped" if self.dropped else ""
+        return f"{self.incoming} in = {parts}" if self.holds else f"{self.incoming} in, but {parts}"
+
+
+def balance(table: Table, lake: Lake) -> Balance:
+    """Gives both sides of the table's equation from logs and ledgers, without a Spark job."""
+    if table.output_mode == "complete":
+        return Balance(table.key, incoming(table, lake), _rows_stood_for(table, lake.path(table)), 0)
+    last = batches.newest(lake.state(table, "batches"))
+    return Balance(
+        table.key,
+        incoming(table, lake),
+        log.row_count(lake.path(table)),
+        log.row_count(lake.quarantine(table)),
+        last.total_duplicates if last else 0,
+        last.total_dropped if last else 0,
+    )
+
+
+def incoming(table: Table, lake: Lake) -> int:
+    """Gives what the table has been given so far, by its checkpoint's place in the log upstream."""
+    place = progress.committed_position(lake.state(table, "checkpoint"))
+    upstream = lake.upstream_log(table)
+    if place.version < 0 or not log.exists(upstream):
+        return 0
+    if table.source:
+        return _records_in_files(upstream, place.version)
+    return log.row_count(upstream, place.version)
+
+
+def _records_in_files(ledger: Path, version: int) -> int:
+    counted = f"SELECT CAST(sum(records) AS BIGINT) AS n FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    return int(str(ledgers.rows(ledger, counted, version)[0]["n"] or 0))
+
+
+def _rows_stood_for(table: Table, path: Path) -> int:
+    found = log.rows(path, f'SELECT CAST(sum("{table.counts_rows}") AS BIGINT) AS n FROM t')
+    return int(found[0]["n"] or 0) if found else 0

@@ -1,0 +1,87 @@
+"""A pipeline's decorators: a query function in, a frozen ``Table`` out, checked as it loads."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from medallion_assets.ingestion import Source
+from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.expectations import Expectation, expect
+from medallion_assets.tables.rules import refuse_what_cannot_work
+from medallion_assets.tables.table import Layer, OutputMode, Read, Table
+
+Query = Callable[..., DataFrame]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A named set of tables with one owner and one folder in the lake and in landing."""
+
+    name: str
+    owners: tuple[str, ...] = ()
+    description: str = ""
+    tables: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
+
+    def landing(self, name: str, **options: Any) -> Any:
+        """Says that a parameter takes the records of new files in ``<landing>/<pipeline>/<name>/``.
+
+        Args:
+            name: The source's folder.
+            options: Those of ``ingestion.Source``.
+        """
+        return Read("files", source=Source(name=name, **options))
+
+    def bronze(self, **options: Any) -> Callable[[Query], Table]:
+        """Declares a table of records as they landed; ``options`` are those of ``declare``."""
+        return lambda query: self.declare("bronze", query, **options)
+
+    def silver(self, **options: Any) -> Callable[[Query], Table]:
+        """Declares a table of cleaned, joined rows; ``options`` are those of ``declare``."""
+        return lambda query: self.declare("silver", query, **options)
+
+    def gold(self, **options: Any) -> Callable[[Query], Table]:
+        """Declares a table of answers; ``options`` are those of ``declare``."""
+        return lambda query: self.declare("gold", query, **options)
+
+    def declare(
+        self,
+        layer: Layer,
+        query: Query,
+        *,
+        output_mode: OutputMode = "append",
+        expectations: Sequence[Expectation] = (),
+        unique_by: str | Sequence[str] = (),
+        counts_rows: str = "",
+    ) -> Table:
+        """Gives the table this query fills.
+
+        Raises:
+            DeclarationError: The declaration cannot work; the message names the table and its line.
+        """
+        keys = (unique_by,) if isinstance(unique_by, str) else tuple(unique_by)
+        present = [expect(f"{key}_present", f"`{key}` IS NOT NULL") for key in keys]
+        table = Table(
+            self.name, layer, query.__name__, query, _reads(query), output_mode,
+            (*expectations, *present), keys, counts_rows, self.owners, _place(query),
+        )  # fmt: skip
+        refuse_what_cannot_work(table, self.tables)
+        self.tables[table.key] = table
+        return table
+
+
+def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
+    parameters = inspect.signature(query).parameters.values()
+    unmarked = [p.name for p in parameters if not isinstance(p.default, Read)]
+    if unmarked:
+        raise DeclarationError(
+            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} says not what it reads; "
+            "give it stream(table), static(table) or pipeline.landing(source) as default"
+        )
+    return tuple((p.name, p.default) for p in parameters)
+
+
+def _place(query: Query) -> str:
+    return f"{inspect.getsourcefile(query)}:{inspect.getsourcelines(query)[1]}"

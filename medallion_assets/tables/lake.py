@@ -1,0 +1,55 @@
+"""Where everything of a table lies below the lake: the project's public paths, in one place."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from medallion_assets.ingestion import Source
+from medallion_assets.settings import Settings
+from medallion_assets.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The folders of a deployment; every path a table has is made here."""
+
+    settings: Settings
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds every table."""
+        return self.settings.lake
+
+    def path(self, table: Table) -> Path:
+        """The Delta table."""
+        return self.root / table.pipeline / table.layer / table.name
+
+    def quarantine(self, table: Table) -> Path:
+        """The Delta table of rows it refused; one for each name, so layers that share one share no writer."""
+        twin = table.layer != "bronze" and table.name in self._bronze_names(table)
+        return self.root / table.pipeline / "quarantine" / (f"{table.layer}_{table.name}" if twin else table.name)
+
+    def landing(self, pipeline: str, source: Source) -> Path:
+        """The folder files of this source land in."""
+        return self.settings.landing / pipeline / source.name
+
+    def ledger(self, pipeline: str, source: Source) -> Path:
+        """The Delta table of files seen."""
+        return self.root / pipeline / "_ledger" / source.name
+
+    def state(self, table: Table, what: str) -> Path:
+        """Bookkeeping of a table: ``checkpoint``, ``pins``, ``batches``, ``staging`` or ``lease``."""
+        return self.root / table.pipeline / "_state" / table.layer / table.name / what
+
+    def upstream_log(self, table: Table) -> Path:
+        """The Delta table whose commits the table's stream follows: its ledger, or its upstream table."""
+        if table.source:
+            return self.ledger(table.pipeline, table.source)
+        assert table.streams_from is not None
+        return self.path(table.streams_from)
+
+    def _bronze_names(self, table: Table) -> set[str]:
+        return {t.name for t in _ancestors(table) if t.layer != table.layer}
+
+
+def _ancestors(table: Table) -> list[Table]:
+    return [found for up in table.upstream for found in (up, *_ancestors(up))]

@@ -1,0 +1,84 @@
+"""What a Delta table's log says, in milliseconds and without a JVM."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+
+def exists(path: Path) -> bool:
+    """True where a Delta table with at least one version stands."""
+    return (path / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(path))
+
+
+def version(path: Path) -> int | None:
+    """Gives the table's newest version, None where there is no table."""
+    return DeltaTable(str(path)).version() if exists(path) else None
+
+
+def row_count(path: Path, at_version: int | None = None) -> int:
+    """Gives the rows the log says were committed up to a version, 0 where there is no table."""
+    if not exists(path) or (at_version is not None and at_version < 0):
+        return 0
+    files = pa.table(DeltaTable(str(path), version=at_version).get_add_actions(flatten=True))
+    return int(sum(n or 0 for n in files.column("num_records").to_pylist()))
+
+
+def committed_batch(path: Path, app_id: str) -> int:
+    """Gives the last micro-batch this writer committed, -1 where it committed none."""
+    if not exists(path):
+        return -1
+    found = DeltaTable(str(path)).transaction_version(app_id)
+    return -1 if found is None else int(found)
+
+
+def history(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
+    """Gives the table's commits, newest first, as the log holds them."""
+    return DeltaTable(str(path)).history(limit) if exists(path) else []
+
+
+def schema(path: Path) -> list[tuple[str, str]]:
+    """Gives the table's columns and their types, in order."""
+    if not exists(path):
+        return []
+    fields = json.loads(DeltaTable(str(path)).schema().to_json())["fields"]
+    return [(f["name"], _type_name(f["type"])) for f in fields]
+
+
+def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
+    """Gives what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
+    if not exists(path):
+        return []
+    query = QueryBuilder().register("t", DeltaTable(str(path)))
+    for name, other in registered.items():
+        query = query.register(name, DeltaTable(str(other)))
+    return pa.table(query.execute(sql)).to_pylist()  # type: ignore[no-any-return]
+
+
+def last_note(path: Path, key: str) -> Any:
+    """Gives what the newest commit that carries our note says under ``key``; None where none does."""
+    for commit in history(path, 50):
+        note = _note(commit)
+        if key in note:
+            return note[key]
+    return None
+
+
+def _note(commit: dict[str, Any]) -> dict[str, Any]:
+    try:
+        note = json.loads(commit.get("userMetadata") or "{}")
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _type_name(kind: Any) -> str:
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "array":
+        return f"array<{_type_name(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{_type_name(kind['keyType'])},{_type_name(kind['valueType'])}>"
+    return f"struct<{','.join(f['name'] + ':' + _type_name(f['type']) for f in kind['fields'])}>"

@@ -1,0 +1,39 @@
+"""Which version of everything else a micro-batch was made with, fixed before its first write.
+
+A batch replayed after a crash must judge its rows as it did the first time: with a newer patients
+table, a row quarantined before the crash would be good after it, and stand in both tables.
+"""
+
+import json
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.tables import log
+from medallion_assets.tables.batches import write_json
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+
+KEPT = 20
+
+
+def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict[str, int]:
+    """Gives each static input's version for this batch, and the table's own under its name's key."""
+    file = lake.state(table, "pins") / f"{query}-{batch_id}.json"
+    if file.exists():
+        return {name: int(v) for name, v in json.loads(file.read_text()).items()}
+    inputs = {**table.statics, table.key: table}
+    found = {name: log.version(lake.path(t)) for name, t in inputs.items()}
+    pins = {name: v for name, v in found.items() if v is not None}
+    write_json(file, pins)
+    _forget(file.parent, query, batch_id - KEPT)
+    return pins
+
+
+def at_version(spark: SparkSession, path: Path, version: int) -> DataFrame:
+    """Gives a Delta table as it was at a version."""
+    return spark.read.format("delta").option("versionAsOf", version).load(str(path))
+
+
+def _forget(folder: Path, query: str, batch_id: int) -> None:
+    (folder / f"{query}-{batch_id}.json").unlink(missing_ok=True)

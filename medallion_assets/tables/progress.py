@@ -1,0 +1,69 @@
+"""How far a table's stream has come, read from its checkpoint's files without a JVM."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in an upstream Delta log.
+
+    Attributes:
+        version: The last upstream version taken whole; -1 where none was.
+        partly: True where the version after it was begun: some of its files are taken, some are not.
+    """
+
+    version: int
+    partly: bool = False
+
+
+START = Position(-1)
+
+
+def committed_position(checkpoint: Path) -> Position:
+    """Gives the place up to which every micro-batch was committed."""
+    return offset_of(checkpoint, last_number(checkpoint / "commits"))
+
+
+def offset_of(checkpoint: Path, batch_id: int) -> Position:
+    """Gives the place a micro-batch ends at, the start where there is no such batch."""
+    planned = checkpoint / "offsets" / str(batch_id)
+    if batch_id < 0 or not planned.exists():
+        return START
+    for line in planned.read_text().splitlines():
+        offset = _offset(line)
+        if offset is not None:
+            return _position(offset)
+    return START
+
+
+def last_number(folder: Path) -> int:
+    """Gives the highest micro-batch a checkpoint folder names, -1 where there is none."""
+    names = [f.name for f in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def is_interrupted(checkpoint: Path) -> bool:
+    """True where a micro-batch was planned and not committed."""
+    return last_number(checkpoint / "offsets") > last_number(checkpoint / "commits")
+
+
+def query_id(checkpoint: Path) -> str:
+    """Gives the streaming query's id, empty where the checkpoint has none yet."""
+    file = checkpoint / "metadata"
+    return str(json.loads(file.read_text())["id"]) if file.exists() else ""
+
+
+def _offset(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    found = json.loads(line)
+    return found if "reservoirVersion" in found else None
+
+
+def _position(offset: dict[str, Any]) -> Position:
+    # A negative index means that nothing of reservoirVersion itself was taken yet.
+    begun = int(offset["index"]) >= 0
+    return Position(int(offset["reservoirVersion"]) - 1, partly=begun)

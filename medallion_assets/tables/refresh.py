@@ -1,0 +1,168 @@
+"""One refresh of one table: an incremental streaming query over what is new, and what it did."""
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.ingestion import discover
+from medallion_assets.tables import batches, log, progress
+from medallion_assets.tables.batches import Batch
+from medallion_assets.tables.bronze import write_files
+from medallion_assets.tables.errors import CheckpointMismatch
+from medallion_assets.tables.flow import write_aggregate, write_rows
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.lease import held
+from medallion_assets.tables.table import Table
+from medallion_assets.tables.write import Stamp
+
+ALL_FILES = 1_000_000_000
+"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """What a refresh did.
+
+    Attributes:
+        table: The table's key.
+        skipped: Why nothing was done, empty where something was.
+        batches: What each micro-batch did, in order.
+        version: The table's Delta version afterwards, None where it does not exist yet.
+        seconds: How long it took, waiting for the lease included.
+        run_id: Who asked for it.
+    """
+
+    table: str
+    skipped: str
+    batches: tuple[Batch, ...]
+    version: int | None
+    seconds: float
+    run_id: str
+
+    def total(self, column: str) -> int:
+        """Gives the sum of one of ``Batch``'s numbers over this refresh."""
+        return sum(int(getattr(batch, column)) for batch in self.batches)
+
+
+def refresh(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str = "") -> Refresh:
+    """Takes what is new to the table, once, and says what became of it.
+
+    Args:
+        table: The table to refresh.
+        lake: Where tables and landing zones are.
+        spark: Gives the session; called only where there is something to do.
+        run_id: Goes into commits and quarantine rows; made up where empty.
+
+    Raises:
+        TableBusy: Another process writes the table and did not end in time.
+        CheckpointMismatch: The table was removed while its checkpoint stayed.
+        ExpectationFailed: A row broke an expectation that says ``fail``.
+    """
+    started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
+    with held(lake.state(table, "lease"), table.key):
+        take_arrivals(table, lake)
+        skipped = why_not(table, lake)
+        done = () if skipped else _run(table, lake, spark(), run_id)
+    seconds = time.monotonic() - started
+    return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
+
+
+def take_arrivals(table: Table, lake: Lake) -> None:
+    """Lets discovery add new landing files to the ledger, where the table reads any."""
+    if table.source:
+        folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table.pipeline, table.source)
+        with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
+            discover(folder, ledger, table.source, lake.settings.settle_seconds)
+
+
+def why_not(table: Table, lake: Lake) -> str:
+    """Says why a refresh has nothing to do, empty where it has; needs no JVM."""
+    checkpoint = lake.state(table, "checkpoint")
+    if progress.last_number(checkpoint / "commits") >= 0 and not log.exists(lake.path(table)):
+        raise CheckpointMismatch(
+            f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
+            f"would bring only new rows. Upstream still holds them all: remove {checkpoint.parent} and the "
+            f"quarantine at {lake.quarantine(table)}, and run again to rebuild both."
+        )
+    newest = log.version(lake.upstream_log(table))
+    if newest is None:
+        return "nothing has landed yet" if table.source else "its upstream has no rows yet"
+    missing = [t.key for t in table.statics.values() if not log.exists(lake.path(t))]
+    if missing:
+        return f"waits for {', '.join(missing)}, which it reads and which has no rows yet"
+    at = progress.committed_position(checkpoint)
+    if newest > at.version or at.partly or progress.is_interrupted(checkpoint):
+        return ""
+    return "nothing new"
+
+
+def _run(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
+    done: list[Batch] = []
+
+    def write(rows: DataFrame, number: int) -> None:
+        stamp = _stamp(table, lake, number, run_id)
+        batch = _write(rows, table, lake, stamp)
+        done.append(_recorded(batch, table, lake, stamp))
+
+    writer = _rows(table, lake, spark).writeStream.foreachBatch(write).outputMode(table.output_mode)
+    writer = writer.option("checkpointLocation", str(lake.state(table, "checkpoint")))
+    writer.queryName(table.key).trigger(availableNow=True).start().awaitTermination()
+    return done
+
+
+def _rows(table: Table, lake: Lake, spark: SparkSession) -> DataFrame:
+    # One ledger commit is one micro-batch: discovery has cut them to size.
+    limit = 1 if table.source else ALL_FILES
+    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", limit)
+    version = _resumes_at(table, lake)
+    if version is not None:
+        reader = reader.option("startingVersion", version)
+    rows = reader.load(str(lake.upstream_log(table)))
+    return table(rows) if table.output_mode == "complete" else rows
+
+
+def _resumes_at(table: Table, lake: Lake) -> int | None:
+    """Gives where to go on after a lost checkpoint: the table's own commits say how far it had come."""
+    fresh = progress.last_number(lake.state(table, "checkpoint") / "offsets") < 0
+    if table.source or table.output_mode == "complete" or not fresh:
+        return None
+    taken = log.last_note(lake.path(table), "upstream_version")
+    return None if taken is None else int(taken) + 1
+
+
+def _stamp(table: Table, lake: Lake, number: int, run_id: str) -> Stamp:
+    checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
+    query = progress.query_id(checkpoint)
+    last = log.last_note(path, "generation")
+    same = last is None or log.last_note(path, "query") == query
+    generation = int(last or 0) + (0 if same else 1)
+    place = progress.offset_of(checkpoint, number)
+    note: dict[str, Any] = {"run_id": run_id, "table": table.key, "query": query, "generation": generation,
+                            "batch": number}  # fmt: skip
+    if not place.partly:
+        note["upstream_version"] = place.version
+    return Stamp(f"{table.key}/{query}", number, note)
+
+
+def _write(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
+    if table.source:
+        return write_files(rows, table, lake, stamp)
+    if table.output_mode == "complete":
+        return write_aggregate(rows, table, lake, stamp)
+    return write_rows(rows, table, lake, stamp)
+
+
+def _recorded(batch: Batch, table: Table, lake: Lake, stamp: Stamp) -> Batch:
+    folder, query = lake.state(table, "batches"), str(stamp.note["query"])
+    before = batches.newest(folder, batch.number, query)
+    whole = replace(
+        batch,
+        total_duplicates=batch.duplicates + (before.total_duplicates if before else 0),
+        total_dropped=batch.dropped + (before.total_dropped if before else 0),
+    )
+    batches.record(folder, query, whole)
+    return whole

@@ -1,0 +1,85 @@
+"""Writes a micro-batch into a table and its quarantine, each once however often it is replayed."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.tables import log
+from medallion_assets.tables.errors import ExpectationFailed
+from medallion_assets.tables.judge import counters, judged, written_columns
+from medallion_assets.tables.quarantined import from_rules
+from medallion_assets.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Who writes: what makes a replayed batch known, and what its commits are signed with.
+
+    Attributes:
+        app_id: Table and streaming query; a new checkpoint has a new one, or Delta would ignore its batches.
+        batch_id: The micro-batch's number.
+        note: Goes into each commit's user metadata.
+    """
+
+    app_id: str
+    batch_id: int
+    note: Mapping[str, Any]
+
+    def committed_to(self, path: Path) -> bool:
+        """True where an earlier attempt at this batch already committed there."""
+        return log.committed_batch(path, self.app_id) >= self.batch_id
+
+
+def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append") -> None:
+    """Writes the rows in one commit that a replay of the same batch repeats without effect."""
+    writer = rows.write.format("delta").mode(mode).option("txnAppId", stamp.app_id)
+    writer = writer.option("txnVersion", stamp.batch_id).option("userMetadata", json.dumps(stamp.note))
+    option = "mergeSchema" if mode == "append" else "overwriteSchema"
+    writer.option(option, "true").save(str(path))
+
+
+def write_judged(
+    rows: DataFrame, table: Table, path: Path, quarantine: Path, existing: DataFrame | None, stamp: Stamp
+) -> dict[str, int]:
+    """Writes good rows to the table and refused ones to its quarantine; gives the counts of ``counters``.
+
+    One pass where all rows are good; a second one, over the refused only, where some are not.
+
+    Raises:
+        ExpectationFailed: A rule that says ``fail`` was broken; nothing of the batch was written.
+    """
+    verdict = judged(rows, table, existing)
+    try:
+        counts = _write_good(verdict, table, path, stamp)
+    except PySparkException as error:
+        _explain(error, table)
+        raise
+    if counts["quarantine"] and not stamp.committed_to(quarantine):
+        append(from_rules(verdict, table, stamp.batch_id, str(stamp.note["run_id"])), quarantine, stamp)
+    return counts
+
+
+def _write_good(verdict: DataFrame, table: Table, path: Path, stamp: Stamp) -> dict[str, int]:
+    if stamp.committed_to(path):
+        # Delta skips the write, and with it the counting: an observation would wait for ever.
+        return {k: int(v) for k, v in verdict.agg(*counters(table)).first().asDict().items()}  # type: ignore[union-attr]
+    seen = Observation(f"{table.key}-{time.monotonic_ns()}")
+    good = verdict.observe(seen, *counters(table)).where(F.col("_outcome") == "good")
+    append(good.select(*(f"`{c}`" for c in written_columns(verdict))), path, stamp)
+    return {k: int(v) for k, v in seen.get.items()}
+
+
+def _explain(error: PySparkException, table: Table) -> None:
+    for rule in table.expectations:
+        if rule.otherwise == "fail" and f"expectation {rule.name} (" in str(error):
+            raise ExpectationFailed(
+                f"{table.key}: a row broke {rule.name} ({rule.predicate}), which says fail. Nothing of the "
+                "batch was written and nothing is lost: mend the data or the rule, and run again."
+            ) from error
