@@ -16,11 +16,17 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
 
-    lake: Path = Field(default=Path("lake"), description="Folder that holds every table, ledger and checkpoint.")
+    lake: Path = Field(
+        default=Path("lake"), description="Folder that holds every table, ledger and checkpoint."
+    )
     landing: Path = Field(default=Path("landing"), description="Folder that holds the landing zones.")
-    spark_master: str = Field(default="local[*]", description="Spark master; others than local[...] stay untuned.")
+    spark_master: str = Field(
+        default="local[*]", description="Spark master; others than local[...] stay untuned."
+    )
     spark_conf: dict[str, str] = Field(default={}, description="Spark or storage options, as JSON; they win.")
-    cache: Path = Field(default=user_cache_path("medallion-assets"), description="Jars and the class-data archive.")
+    cache: Path = Field(
+        default=user_cache_path("medallion-assets"), description="Jars and the class-data archive."
+    )
     settle_seconds: float = Field(default=0.0, ge=0, description="Age a file needs before it is taken.")
 
     @property

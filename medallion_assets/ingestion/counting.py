@@ -53,7 +53,9 @@ def contents(path: Path, source: Source) -> Contents:
     except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
         raise UnreadableFile(f"not a whole gzip file: {broken}") from broken
     except UnicodeDecodeError as broken:
-        raise UnreadableFile(f"not text in {broken.encoding}: {broken.reason} at byte {broken.start}") from broken
+        raise UnreadableFile(
+            f"not text in {broken.encoding}: {broken.reason} at byte {broken.start}"
+        ) from broken
 
 
 def _json(path: Path) -> Contents:

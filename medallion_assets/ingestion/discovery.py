@@ -53,7 +53,9 @@ def unseen_files(folder: Path, ledger: Path, source: Source, settle_seconds: flo
     """
     known = ledgers.last_seen(ledger)
     settled = time.time() - settle_seconds
-    new = [s for s in listed(folder, source) if known.get(s.path, (None, None))[:2] != (s.size, s.modified_at)]
+    new = [
+        s for s in listed(folder, source) if known.get(s.path, (None, None))[:2] != (s.size, s.modified_at)
+    ]
     ripe = [s for s in new if not settle_seconds or s.modified_at.timestamp() <= settled]
     return sorted(ripe, key=lambda s: (s.modified_at, s.path))
 
@@ -73,7 +75,9 @@ def _sighting(entry: "os.DirEntry[str]") -> Sighting:
     found = entry.stat(follow_symlinks=False)
     # Whole microseconds: what Delta's timestamps hold.
     modified = LONG_AGO.fromtimestamp(found.st_mtime_ns // 1000 / 1e6, tz=timezone.utc)
-    refusal = "" if stat.S_ISREG(found.st_mode) else "not a regular file: a link could lead out of the landing zone"
+    refusal = (
+        "" if stat.S_ISREG(found.st_mode) else "not a regular file: a link could lead out of the landing zone"
+    )
     path = os.fsencode(entry.path).decode("utf-8", "backslashreplace")
     if path != entry.path:
         refusal = "its name is not UTF-8"
@@ -97,7 +101,7 @@ def _entry(seen: Sighting, source: Source, known: tuple[int, datetime, str] | No
 def _moved_on(seen: Sighting) -> bool:
     """True where the file changed while it was being counted: it is half written, and waits."""
     try:
-        found = os.stat(seen.path, follow_symlinks=False)
+        found = Path(seen.path).lstat()
     except OSError:
         return True
     return found.st_size != seen.size or found.st_mtime_ns // 1000 / 1e6 != seen.modified_at.timestamp()

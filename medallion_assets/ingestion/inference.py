@@ -30,9 +30,7 @@ def _ddl(text: str) -> StructType:
     return found
 
 
-def _inferred(
-    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging
-) -> StructType:
+def _inferred(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
     paths = [staging.readable(file) for file in files]
     if source.format == "json":
         found = spark.read.option("mode", "DROPMALFORMED").json(paths).schema

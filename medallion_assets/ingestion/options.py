@@ -7,7 +7,10 @@ from typing import Literal
 from medallion_assets.ingestion.errors import SourceError
 
 FORMATS = ("json", "csv")
-READER_OPTIONS = {"json": frozenset[str](), "csv": frozenset({"sep", "quote", "escape", "encoding", "nullValue"})}
+READER_OPTIONS = {
+    "json": frozenset[str](),
+    "csv": frozenset({"sep", "quote", "escape", "encoding", "nullValue"}),
+}
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
 
 
@@ -43,10 +46,14 @@ class Source:
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         if self.format not in FORMATS:
-            raise SourceError(f"source {self.name!r}: format {self.format!r} is not one of {', '.join(FORMATS)}")
+            raise SourceError(
+                f"source {self.name!r}: format {self.format!r} is not one of {', '.join(FORMATS)}"
+            )
         unknown = set(self.reader_options) - READER_OPTIONS[self.format]
         if unknown:
-            raise SourceError(f"source {self.name!r}: no {self.format} reader option {', '.join(sorted(unknown))}")
+            raise SourceError(
+                f"source {self.name!r}: no {self.format} reader option {', '.join(sorted(unknown))}"
+            )
         if min(self.max_files_per_trigger, self.max_bytes_per_trigger) < 1:
             raise SourceError(f"source {self.name!r}: a trigger takes at least one file and one byte")
 

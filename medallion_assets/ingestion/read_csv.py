@@ -30,8 +30,10 @@ def csv_records(
         cells = cells.add(f"_c{position}", StringType())
     reader = spark.read.schema(cells.add(CORRUPT, StringType())).options(**READER, **source.reader_options)
     several_lines = str(files[0].layout == "document").lower()
-    frame = reader.option("multiLine", several_lines).option("recursiveFileLookup", "true").csv(
-        [staging.readable(file) for file in files]
+    frame = (
+        reader.option("multiLine", several_lines)
+        .option("recursiveFileLookup", "true")
+        .csv([staging.readable(file) for file in files])
     )
     positions = {name.strip(): f"_c{i}" for i, name in reversed(list(enumerate(header)))}
     return _typed(frame.select("*", _origin(staging), _modified()), positions, schema)

@@ -40,6 +40,7 @@ def java_version(java: str) -> int:
 def _advice(problem: str) -> str:
     return (
         f"{problem}; Spark needs Java {OLDEST_JAVA} or newer. Install one "
-        "(Debian, Ubuntu: apt-get install openjdk-17-jre-headless; Fedora: dnf install java-17-openjdk-headless; "
+        "(Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
+        "Fedora: dnf install java-17-openjdk-headless; "
         "macOS: brew install openjdk@17), or point JAVA_HOME at one. Nothing was read or written."
     )

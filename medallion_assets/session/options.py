@@ -30,7 +30,9 @@ ONE_MACHINE_JVM = ["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.le
 """Short runs never earn back the second compiler: a cold chain took 14 s with these, 33 s stock."""
 
 
-def session_options(one_machine: bool, jars: list[Path], jvm: list[str], mine: dict[str, str]) -> dict[str, str]:
+def session_options(
+    one_machine: bool, jars: list[Path], jvm: list[str], mine: dict[str, str]
+) -> dict[str, str]:
     """Gives the options of a session; ``mine`` wins over all of ours."""
     if one_machine:
         class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}

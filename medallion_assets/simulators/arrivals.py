@@ -1,7 +1,7 @@
 """Lands simulated files the way a careful sender does: under a hidden name, then renamed."""
 
-import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -34,7 +34,9 @@ SIMULATORS = {
 }
 
 
-def land(pipeline: str, landing: Path, files: int | None = 1, seed: int = 0, with_faults: bool = False) -> list[Path]:
+def land(
+    pipeline: str, landing: Path, files: int | None = 1, seed: int = 0, with_faults: bool = False
+) -> list[Path]:
     """Lands the next files of a pipeline; the same seed gives the same files, one after the other.
 
     Args:
@@ -48,7 +50,11 @@ def land(pipeline: str, landing: Path, files: int | None = 1, seed: int = 0, wit
         The paths landed, reference files among them.
     """
     simulator, zone = SIMULATORS[pipeline], landing / pipeline
-    landed = [_drop(zone / p, text) for p, text in simulator.references(Random(seed)).items() if not (zone / p).exists()]
+    landed = [
+        _drop(zone / p, text)
+        for p, text in simulator.references(Random(seed)).items()
+        if not (zone / p).exists()
+    ]
     folder = zone / simulator.source
     first = sum(1 for f in folder.glob("*.json")) + 1 if folder.is_dir() else 1
     last = max(first - 1, simulator.whole) if files is None else first + files - 1
@@ -64,5 +70,14 @@ def _drop(target: Path, text: str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.tmp")
     draft.write_text(text, encoding="utf-8")
-    os.replace(draft, target)
+    draft.replace(target)
     return target
+
+
+def land_forever(
+    pipeline: str, landing: Path, every_seconds: float, seed: int = 0, with_faults: bool = False
+) -> Iterator[list[Path]]:
+    """Lands one more file, waits, and goes on until the caller stops."""
+    while True:
+        yield land(pipeline, landing, 1, seed, with_faults)
+        time.sleep(every_seconds)

@@ -45,7 +45,9 @@ def _missing_number(line: str) -> str:
 def _unknown_owner(line: str) -> str:
     record = json.loads(line)
     name = next(f for f in OWNER_FIELDS if f in record)
-    return json.dumps(record | {name: "S99999" if name == "student_id" else 99_999_999} | _new_id(record, "U"))
+    return json.dumps(
+        record | {name: "S99999" if name == "student_id" else 99_999_999} | _new_id(record, "U")
+    )
 
 
 def _repeated(line: str) -> str:

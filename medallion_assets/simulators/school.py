@@ -44,7 +44,11 @@ def _enrollment(number: int, position: int, random: Random) -> dict[str, object]
 def _course(random: Random) -> dict[str, object]:
     discount = random.choice((0.0, 0.0, 10.0, 25.0))
     subtotal = round(random.uniform(40, 400) * (1 - discount / 100), 2)
-    return {"course_id": f"C{random.randint(1, COURSES):02d}", "discount_percent": discount, "subtotal": subtotal}
+    return {
+        "course_id": f"C{random.randint(1, COURSES):02d}",
+        "discount_percent": discount,
+        "subtotal": subtotal,
+    }
 
 
 def _student(position: int, random: Random) -> dict[str, object]:
@@ -64,5 +68,5 @@ def _courses(random: Random) -> str:
     writer.writerow(["course_id", "title", "instructor", "category", "price"])
     for i in range(1, COURSES + 1):
         topic = random.choice(("Algebra", "Painting", "Networks", "Rhetoric"))
-        writer.writerow([f"C{i:02d}", f'{topic}, part {i}', INSTRUCTORS[i % 5], topic.lower(), 40 + 5 * i])
+        writer.writerow([f"C{i:02d}", f"{topic}, part {i}", INSTRUCTORS[i % 5], topic.lower(), 40 + 5 * i])
     return text.getvalue()

@@ -4,11 +4,9 @@ A file carries running totals, so that reading the newest is enough: the cost do
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
 
 KEPT = 200
 """Older ones go: the running totals hold what they added, and a listing must not grow with history."""
@@ -70,7 +68,7 @@ def write_json(file: Path, content: dict[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(".draft")
     draft.write_text(json.dumps(content, indent=1))
-    os.replace(draft, file)
+    draft.replace(file)
 
 
 def _file_name(query: str, number: int) -> str:

@@ -16,7 +16,9 @@ CHECK_PREFIX = "_check_"
 def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
     """Gives the rows with what becomes of each; ``existing`` is the table before this batch."""
     names = [F.when(_broken(e), F.lit(e.name)) for e in table.expectations]
-    broken = F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")
+    broken = (
+        F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")
+    )
     marked = rows.withColumn("_broken", broken).withColumn("_outcome", _outcome(table.expectations))
     return _without_duplicates(marked, table, existing) if table.unique_by else marked
 
@@ -30,7 +32,8 @@ def written_columns(rows: DataFrame) -> list[str]:
 def counters(table: Table) -> list[Column]:
     """Gives the aggregates that count a judged frame: by outcome, and by rule under ``rule:<name>``."""
     by_outcome = [
-        F.count_if(F.col("_outcome") == word).alias(word) for word in ("good", "quarantine", "drop", "duplicate")
+        F.count_if(F.col("_outcome") == word).alias(word)
+        for word in ("good", "quarantine", "drop", "duplicate")
     ]
     by_rule = [
         F.count_if(F.array_contains("_broken", e.name)).alias(f"rule:{e.name}") for e in table.expectations

@@ -26,7 +26,12 @@ class Lake:
     def quarantine(self, table: Table) -> Path:
         """The Delta table of rows it refused; one for each name, so layers that share one share no writer."""
         twin = table.layer != "bronze" and table.name in self._bronze_names(table)
-        return self.root / table.pipeline / "quarantine" / (f"{table.layer}_{table.name}" if twin else table.name)
+        return (
+            self.root
+            / table.pipeline
+            / "quarantine"
+            / (f"{table.layer}_{table.name}" if twin else table.name)
+        )
 
     def landing(self, pipeline: str, source: Source) -> Path:
         """The folder files of this source land in."""

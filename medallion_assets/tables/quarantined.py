@@ -16,7 +16,9 @@ def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> D
     """Gives the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
     names = [F.lit(e.name) for e in table.expectations if e.otherwise == "quarantine"]
     refused = judged.where(F.col("_outcome") == "quarantine")
-    row = F.to_json(F.struct(*(F.col(f"`{c}`") for c in written_columns(judged))), {"ignoreNullFields": "false"})
+    row = F.to_json(
+        F.struct(*(F.col(f"`{c}`") for c in written_columns(judged))), {"ignoreNullFields": "false"}
+    )
     rules = F.array_intersect("_broken", F.array(*names)) if names else F.col("_broken")
     return _shaped(refused, row, rules, F.lit("rule"), batch_id, run_id)
 

@@ -9,7 +9,9 @@ RECORDING = "device_id INT, mrn BIGINT, time STRING, heartrate DOUBLE"
 
 @health.bronze()
 def recordings(
-    files: DataFrame = health.landing("recordings", format="json", schema=RECORDING, schema_hints="time DOUBLE"),
+    files: DataFrame = health.landing(
+        "recordings", format="json", schema=RECORDING, schema_hints="time DOUBLE"
+    ),
 ) -> DataFrame:
     """One row per heart-rate recording, as it landed."""
     return files

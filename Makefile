@@ -1,0 +1,47 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+PORT ?= 3000
+export DAGSTER_HOME ?= $(CURDIR)/.dagster_home
+
+help: ## Show what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/made: setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; name one with: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(DAGSTER_HOME)/dagster.yaml: dagster.yaml
+	@mkdir -p $(DAGSTER_HOME)
+	@cp dagster.yaml $@
+
+demo: .venv/made $(DAGSTER_HOME)/dagster.yaml ## Set up, land files, fill every table, then open the Dagster UI
+	$(BIN)/medallion land school --files 2 --faults
+	$(BIN)/medallion land health --files 2 --faults
+	$(BIN)/medallion run
+	$(BIN)/medallion status
+	@echo "The Dagster UI is at http://127.0.0.1:$(PORT); drop another file with: $(BIN)/medallion land school"
+	$(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
+
+ui: .venv/made $(DAGSTER_HOME)/dagster.yaml ## Open the Dagster UI on what the lake holds
+	$(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
+
+test: .venv/made ## Set up and pass lint, types and all tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+fast: .venv/made ## Only the tests that need no Spark (seconds)
+	$(BIN)/python -m pytest -m "not spark"
+
+bench: .venv/made ## One more file, fresh process: ours against plain notebooks
+	$(BIN)/python -m benchmarks.cold_increment
+
+clean: ## Remove the environment; tables and landing stay
+	rm -rf .venv *.egg-info
+
+.PHONY: help demo ui test fast bench clean

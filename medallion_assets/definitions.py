@@ -1,0 +1,30 @@
+"""Read first: the one code location, as a table of contents."""
+
+import dagster as dg
+
+from medallion_assets.checks import gates
+from medallion_assets.overview import lake_status
+from medallion_assets.pipelines import PIPELINES
+from medallion_assets.resources import LakeResource, SparkResource
+from medallion_assets.sensors import beside_the_chains, chain_job, landing_sensor
+from medallion_assets.translate import as_asset, external_specs
+
+TABLES = [table for pipeline in PIPELINES.values() for table in pipeline.tables.values()]
+JOBS = {name: chain_job(pipeline) for name, pipeline in PIPELINES.items()}
+
+defs = dg.Definitions(
+    assets=[
+        *(as_asset(table) for table in TABLES),
+        *(spec for pipeline in PIPELINES.values() for spec in external_specs(pipeline)),
+        lake_status,
+    ],
+    asset_checks=[gate for table in TABLES for gate in gates(table)],
+    jobs=list(JOBS.values()),
+    sensors=[
+        *(landing_sensor(pipeline, JOBS[name]) for name, pipeline in PIPELINES.items()),
+        beside_the_chains(),
+    ],
+    resources={"lake": LakeResource(), "spark": SparkResource()},
+    # One process a run: the default gives each table a process, and so a JVM, of its own.
+    executor=dg.in_process_executor,
+)

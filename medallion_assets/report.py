@@ -1,0 +1,120 @@
+"""What the UI shows of a run: numbers that plot, the table's columns, a small picture of its last batches."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from medallion_assets.reports import quarantine_counts, quarantine_rows
+from medallion_assets.reports.state import batches_of
+from medallion_assets.tables import log
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.refresh import Refresh
+from medallion_assets.tables.table import Table
+from medallion_assets.tables.verdicts import Verdict
+
+Metadata = Mapping[str, Any]
+BAR_WIDTH, PICTURE_HEIGHT, BARS = 14, 60, 24
+
+
+def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
+    """Gives a materialization's metadata; the same few numeric keys each time, so that they plot."""
+    path = lake.path(table)
+    shown: dict[str, Any] = {
+        "dagster/row_count": log.row_count(path),
+        "dagster/uri": str(path),
+        "dagster/column_schema": _column_schema(table, lake),
+        "delta_version": -1 if done.version is None else done.version,
+        "rows_read": done.total("read"),
+        "rows_written": done.total("written"),
+        "rows_quarantined": done.total("quarantined"),
+        "duplicates": done.total("duplicates"),
+        "files": done.total("files"),
+        "micro_batches": len(done.batches),
+        "seconds": round(done.seconds, 2),
+    }
+    if done.skipped:
+        shown["skipped"] = done.skipped
+    return shown | {"last_batches": dg.MetadataValue.md(picture(table, lake))}
+
+
+def quarantine(table: Table, lake: Lake, done: Refresh) -> Metadata:
+    """Gives the metadata of what a refresh quarantined: how many, by which rule, and how to look."""
+    counts = quarantine_counts(table, lake)
+    return {
+        "dagster/row_count": log.row_count(lake.quarantine(table)),
+        "dagster/uri": str(lake.quarantine(table)),
+        "rows_quarantined": done.total("quarantined"),
+        "by_rule": dg.MetadataValue.md(_grid(counts)),
+        # Counts and hints only: a row may hold what not everyone who sees this page may read.
+        "look": f"medallion quarantine show {table.key}",
+        "newest_reasons": ", ".join(
+            sorted({r for row in quarantine_rows(table, lake, 5) for r in row["rules"]})
+        ),
+    }
+
+
+def check_result(verdict: Verdict, key: dg.AssetKey) -> dg.AssetCheckResult:
+    """Gives a verdict as a check's result; only one that blocks is an error."""
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=verdict.name,
+        passed=verdict.passed,
+        severity=dg.AssetCheckSeverity.ERROR if verdict.blocking else dg.AssetCheckSeverity.WARN,
+        description=verdict.words,
+        metadata=verdict.numbers,
+    )
+
+
+def expectations_table(table: Table) -> str:
+    """Gives the table's rules as a markdown table."""
+    rules = [
+        {"rule": e.name, "good rows": f"`{e.predicate}`", "otherwise": e.otherwise}
+        for e in table.expectations
+    ]
+    return _grid(rules) if rules else "none"
+
+
+def lineage(table: Table) -> str:
+    """Gives what the table reads, and how, as a markdown list."""
+    lines = [
+        f"- `{name}`: {read.how} of " + (f"`{read.table.key}`" if read.table else f"landing `{read.source.name}`")
+        for name, read in table.reads
+        if read.table or read.source
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def picture(table: Table, lake: Lake) -> str:
+    """Gives a bar for each of the last micro-batches as an inline picture: written, quarantined on top."""
+    last = batches_of(table, lake)[-BARS:]
+    tallest = max((b.written + b.quarantined for b in last), default=0) or 1
+    bars = "".join(_bar(i, b.written, b.quarantined, tallest) for i, b in enumerate(last))
+    size = f'width="{BAR_WIDTH * BARS}" height="{PICTURE_HEIGHT}"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{bars}</svg>'
+    return f"![rows of the last batches](data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()})"
+
+
+def _bar(position: int, written: int, quarantined: int, tallest: int) -> str:
+    good = round(written / tallest * PICTURE_HEIGHT)
+    # A single refused row among thousands must still be seen.
+    bad = max(round(quarantined / tallest * PICTURE_HEIGHT), 2 if quarantined else 0)
+    x, width = position * BAR_WIDTH, BAR_WIDTH - 3
+    top = max(PICTURE_HEIGHT - good - bad, 0)
+    return (
+        f'<rect x="{x}" y="{PICTURE_HEIGHT - good}" width="{width}" height="{good}" fill="#4f8a5b"/>'
+        f'<rect x="{x}" y="{top}" width="{width}" height="{bad}" fill="#c0392b"/>'
+    )
+
+
+def _column_schema(table: Table, lake: Lake) -> dg.TableSchema:
+    return dg.TableSchema([dg.TableColumn(name, kind) for name, kind in log.schema(lake.path(table))])
+
+
+def _grid(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return "nothing"
+    head = "| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0])
+    lines = ["| " + " | ".join(str(v).replace("|", "\\|") for v in row.values()) + " |" for row in rows]
+    return "\n".join([head, *lines])

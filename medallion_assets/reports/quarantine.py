@@ -1,0 +1,24 @@
+"""What stands in quarantine, by rule and row by row, read without Spark."""
+
+from typing import Any
+
+from medallion_assets.tables import log
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+
+BY_RULE = """
+SELECT rule, reason_class, count(*) AS rows, min(quarantined_at) AS first_seen
+FROM (SELECT unnest(rules) AS rule, reason_class, quarantined_at FROM t WHERE status = 'open')
+GROUP BY rule, reason_class ORDER BY rule
+"""
+
+
+def quarantine_counts(table: Table, lake: Lake) -> list[dict[str, Any]]:
+    """Gives open rows by rule; a row that broke two rules counts under both."""
+    return [{"table": table.key, **row} for row in log.rows(lake.quarantine(table), BY_RULE)]
+
+
+def quarantine_rows(table: Table, lake: Lake, limit: int, rule: str = "") -> list[dict[str, Any]]:
+    """Gives the newest quarantined rows, those that broke ``rule`` where one is named."""
+    found = log.rows(lake.quarantine(table), "SELECT * FROM t ORDER BY quarantined_at DESC")
+    return [row for row in found if not rule or rule in row["rules"]][:limit]

@@ -1,0 +1,58 @@
+"""Prints rows and outcomes for a terminal, wide or narrow, coloured or piped."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from medallion_assets.run import Outcome
+
+console = Console()
+
+
+def table(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Prints rows as a grid with their keys as its head; says so where there are none."""
+    if not rows:
+        console.print(f"{escape(title)}: nothing there.")
+        return
+    grid = Grid(*rows[0], title=escape(title), title_justify="left")
+    for row in rows:
+        # File names and records come from outside: never markup.
+        grid.add_row(*(escape(_text(value)) for value in row.values()))
+    console.print(grid)
+
+
+def outcome(done: Outcome) -> None:
+    """Prints one table's part of a run as a line."""
+    if done.error:
+        console.print(f"[red]failed[/] {done.table.key}: {escape(done.error)}")
+    elif done.refresh and done.refresh.skipped:
+        console.print(f"[dim]skipped[/] {done.table.key}: {escape(done.refresh.skipped)}")
+    elif done.refresh:
+        word = "[green]done[/]  " if done.is_well else "[red]failed[/]"
+        console.print(f"{word} {done.table.key}: {done.balance} ({done.refresh.seconds:.1f} s)")
+    for verdict in done.verdicts:
+        if verdict.blocking and not verdict.passed:
+            console.print(f"  [red]{verdict.name}[/]: {escape(verdict.words)}")
+
+
+def summary(outcomes: Sequence[Outcome]) -> None:
+    """Prints how the run went as one line."""
+    bad = [o.table.key for o in outcomes if not o.is_well]
+    ran = [o for o in outcomes if o.refresh and not o.refresh.skipped]
+    if bad:
+        console.print(f"[red]{len(bad)} of {len(outcomes)} tables are not well:[/] {', '.join(bad)}")
+    elif not ran:
+        console.print("Nothing new: no table was changed, and Spark was not started.")
+    else:
+        console.print(
+            f"[green]All well:[/] {len(ran)} tables took what was new, and every record is accounted for."
+        )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{k}:{v}" for k, v in value.items())
+    return "" if value is None else str(value)

@@ -1,0 +1,107 @@
+"""What starts runs: a landing sensor a pipeline, and automation for what hangs beside the chains."""
+
+import hashlib
+from dataclasses import dataclass
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from medallion_assets.ingestion import unseen_files
+from medallion_assets.resources import LakeResource
+from medallion_assets.tables import log
+from medallion_assets.tables.declare import Pipeline
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.order import upstream_first
+from medallion_assets.tables.refresh import why_not
+from medallion_assets.tables.table import Table
+from medallion_assets.translate import landing_key
+
+EVERY_SECONDS = 15
+UNDER_WAY = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+]
+
+
+@dataclass(frozen=True)
+class News:
+    """What one source has for its bronze table: files the ledger does not know, or has not passed on."""
+
+    table: Table
+    new_files: int
+    waiting: bool
+    fingerprint: str
+
+    def __str__(self) -> str:
+        """Gives the news as words."""
+        name = f"{self.table.pipeline}/{self.table.source.name if self.table.source else self.table.key}"
+        return f"{self.new_files} new in {name}" if self.new_files else f"files of {name} wait to be loaded"
+
+
+def chain_job(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
+    """Gives the job that takes a pipeline's landing files to gold in one run: one process, one JVM."""
+    selection = dg.AssetSelection.groups(pipeline.name)
+    return dg.define_asset_job(f"{pipeline.name}_chain", selection, description=pipeline.description)
+
+
+def landing_sensor(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+    """Gives the sensor that asks for the whole chain when files have landed."""
+
+    @dg.sensor(
+        name=f"{pipeline.name}_landing",
+        job=job,
+        minimum_interval_seconds=EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Looks into {pipeline.name}'s landing zones, without Spark, and asks for the whole chain.",
+    )
+    def landing(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult | dg.SkipReason:
+        running = context.instance.get_runs_count(RunsFilter(job_name=job.name, statuses=UNDER_WAY))
+        if running:
+            return dg.SkipReason(
+                f"A {job.name} run is under way; what it leaves is looked at when it has ended."
+            )
+        return requested(pipeline, lake.lake())
+
+    return landing
+
+
+def requested(pipeline: Pipeline, lake: Lake) -> dg.SensorResult | dg.SkipReason:
+    """Gives one run request for all that is new in the pipeline, or why there is none."""
+    news = [n for n in (_news(t, lake) for t in upstream_first(pipeline.tables.values()) if t.source) if n]
+    if not news:
+        zones = lake.settings.landing / pipeline.name
+        return dg.SkipReason(
+            f"No file in {zones} that the ledgers do not know, and none that waits to be loaded."
+        )
+    # By what arrived and never by the clock: the same arrivals are asked for once, however often a tick repeats.
+    key = hashlib.sha256("\n".join(n.fingerprint for n in news).encode()).hexdigest()
+    words = "; ".join(str(n) for n in news)
+    request = dg.RunRequest(run_key=key, tags={"medallion/arrived": words[:250]})
+    return dg.SensorResult(run_requests=[request], asset_events=[_observed(n) for n in news])
+
+
+def beside_the_chains() -> dg.AutomationConditionSensorDefinition:
+    """Gives the sensor for assets outside the pipelines' groups, so that no table is asked for twice."""
+    return dg.AutomationConditionSensorDefinition(
+        "beside_the_chains",
+        target=dg.AssetSelection.groups("report"),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=EVERY_SECONDS,
+    )
+
+
+def _news(table: Table, lake: Lake) -> News | None:
+    assert table.source is not None
+    folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table.pipeline, table.source)
+    new = unseen_files(folder, ledger, table.source, lake.settings.settle_seconds)
+    waiting = not why_not(table, lake)
+    if not new and not waiting:
+        return None
+    seen = [f"{s.path} {s.size} {s.modified_at.timestamp()}" for s in new]
+    return News(table, len(new), waiting, "\n".join([f"{ledger} {log.version(ledger)}", *seen]))
+
+
+def _observed(news: News) -> dg.AssetObservation:
+    return dg.AssetObservation(landing_key(news.table), metadata={"new_files": news.new_files})

@@ -1,0 +1,88 @@
+"""A table's checks as they stand now, from logs and batch records alone: no Spark job, no write."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.tables import batches, log
+from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+
+CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One check's answer: did it hold, does a failure block what is downstream, and the numbers."""
+
+    name: str
+    passed: bool
+    blocking: bool
+    words: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
+    """Gives every check of the table."""
+    yield conservation(table, lake)
+    if table.unique_by:
+        yield unique_keys(table, lake)
+    if table.source:
+        yield every_file_taken(table, lake)
+    yield from expectations(table, lake)
+
+
+def conservation(table: Table, lake: Lake) -> Verdict:
+    """Holds where every record that came in is in the table, in its quarantine or counted out."""
+    books = balance(table, lake)
+    numbers = {
+        "incoming": books.incoming,
+        "rows": books.rows,
+        "quarantined": books.quarantined,
+        "duplicates": books.duplicates,
+        "dropped": books.dropped,
+        "missing": books.missing,
+    }
+    return Verdict(CONSERVATION, books.holds, True, str(books), numbers)
+
+
+def unique_keys(table: Table, lake: Lake) -> Verdict:
+    """Holds where no combination of ``unique_by`` stands twice in the table."""
+    keys = ", ".join(f'"{key}"' for key in table.unique_by)
+    twice = log.rows(
+        lake.path(table), f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1"
+    )
+    words = f"{len(twice)} keys stand more than once" if twice else "every key stands once"
+    return Verdict(UNIQUE, not twice, True, words, {"repeated_keys": len(twice), "sample": str(twice[:5])})
+
+
+def every_file_taken(table: Table, lake: Lake) -> Verdict:
+    """Holds where discovery could admit every file it saw; a refused one is named with its reason."""
+    assert table.source is not None
+    ledger = lake.ledger(table.pipeline, table.source)
+    left = refused_files(ledger)
+    words = "; ".join(f"{row['path']}: {row['reason']}" for row in left[:5])
+    return Verdict(FILES, not left, False, words or "every file was taken", {"refused_files": len(left)})
+
+
+def refused_files(ledger: Any) -> list[dict[str, object]]:
+    """Gives the files whose newest ledger entry is no admission."""
+    newest = (
+        "SELECT path, status, reason FROM (SELECT *, row_number() OVER "
+        "(PARTITION BY path ORDER BY discovered_at DESC) AS turn FROM ledger) WHERE turn = 1"
+    )
+    return ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
+
+
+def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
+    """Gives each expectation's counts over the last micro-batch."""
+    last = batches.newest(lake.state(table, "batches"))
+    for rule in table.expectations:
+        failed = last.rules.get(rule.name, 0) if last else 0
+        read = last.read if last else 0
+        percent = round(100 * failed / read, 3) if read else 0.0
+        words = f"{failed} of {read} rows broke it in the last batch; what becomes of them: {rule.otherwise}"
+        numbers = {"failed": failed, "passed": read - failed, "percent": percent, "predicate": rule.predicate}
+        yield Verdict(rule.name, failed == 0, False, words, numbers)

@@ -1,0 +1,124 @@
+"""A ``Table`` as a Dagster asset: the only file that knows both."""
+
+import hashlib
+import inspect
+from pathlib import Path
+
+import dagster as dg
+
+from medallion_assets import report
+from medallion_assets.resources import LakeResource, SparkResource
+from medallion_assets.tables.declare import Pipeline
+from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.table import Table
+from medallion_assets.tables.verdicts import FILES, every_file_taken, expectations
+
+
+def asset_key(table: Table) -> dg.AssetKey:
+    """Gives the table's asset key, ``pipeline/layer/name``."""
+    return dg.AssetKey([table.pipeline, table.layer, table.name])
+
+
+def quarantine_key(table: Table) -> dg.AssetKey:
+    """Gives the key of the table's quarantine."""
+    return dg.AssetKey([table.pipeline, "quarantine", f"{table.layer}_{table.name}"])
+
+
+def landing_key(table: Table) -> dg.AssetKey:
+    """Gives the key of the landing zone a bronze table reads."""
+    assert table.source is not None
+    return dg.AssetKey([table.pipeline, "landing", table.source.name])
+
+
+def as_asset(table: Table) -> dg.AssetsDefinition:
+    """Gives the asset whose materialization refreshes the table."""
+
+    # The inner function has its own signature: with functools.wraps, Dagster would take the query's
+    # parameters for asset inputs.
+    def materialize(
+        context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    ) -> dg.MaterializeResult:
+        return _materialized(table, context, lake, spark)
+
+    return dg.multi_asset(
+        name=table.key.replace("/", "__"),
+        specs=[_spec(table)],
+        check_specs=[dg.AssetCheckSpec(name, asset=asset_key(table)) for name in _inline_checks(table)],
+        pool=table.key.replace("/", "__"),
+    )(materialize)
+
+
+def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
+    """Gives the landing zones and quarantines: seen and browsed in Dagster, not run by it."""
+    landing = [_landing(t) for t in pipeline.tables.values() if t.source]
+    quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.output_mode == "append"]
+    return landing + quarantines
+
+
+def _materialized(
+    table: Table, context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult:
+    place = lake.lake()
+    done = refresh(table, place, spark.starter(), context.run_id)
+    context.log.info(done.skipped or f"{len(done.batches)} micro-batches in {done.seconds:.1f} s")
+    if done.total("quarantined"):
+        metadata = report.quarantine(table, place, done)
+        context.log_event(dg.AssetMaterialization(quarantine_key(table), metadata=metadata))
+    found = [*expectations(table, place), *([every_file_taken(table, place)] if table.source else [])]
+    return dg.MaterializeResult(
+        asset_key=asset_key(table),
+        metadata=report.refreshed(table, place, done),
+        data_version=dg.DataVersion(str(done.version)),
+        check_results=[report.check_result(verdict, asset_key(table)) for verdict in found],
+    )
+
+
+def _inline_checks(table: Table) -> list[str]:
+    return [e.name for e in table.expectations] + ([FILES] if table.source else [])
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    deps = [asset_key(up) for up in table.upstream] + ([landing_key(table)] if table.source else [])
+    return dg.AssetSpec(
+        asset_key(table),
+        deps=deps,
+        description=table.description,
+        group_name=table.pipeline,
+        kinds={table.layer, "deltalake", "pyspark"},
+        owners=list(table.owners),
+        code_version=_code_version(table),
+        metadata={
+            "dagster/table_name": table.key.replace("/", "."),
+            "output_mode": table.output_mode,
+            "expectations": dg.MetadataValue.md(report.expectations_table(table)),
+            "lineage": dg.MetadataValue.md(report.lineage(table)),
+            **_code_reference(table),
+        },
+    )
+
+
+def _landing(table: Table) -> dg.AssetSpec:
+    assert table.source is not None
+    words = f"{table.source.format.upper()} files as they land, for {table.key}."
+    kinds = {"file", table.source.format}
+    return dg.AssetSpec(landing_key(table), description=words, group_name=table.pipeline, kinds=kinds,
+                        owners=list(table.owners))  # fmt: skip
+
+
+def _quarantine(table: Table) -> dg.AssetSpec:
+    words = (
+        f"Rows and records {table.key} could not take, each with every rule it broke and where it came from."
+    )
+    return dg.AssetSpec(quarantine_key(table), deps=[asset_key(table)], description=words,
+                        group_name=table.pipeline, kinds={"deltalake", "table"}, owners=list(table.owners))  # fmt: skip
+
+
+def _code_version(table: Table) -> str:
+    # hash() differs in every process.
+    return hashlib.sha256(inspect.getsource(table.query).encode()).hexdigest()[:12]
+
+
+def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:
+    file, _, line = table.declared_at.rpartition(":")
+    source = dg.LocalFileCodeReference(str(Path(file)), int(line))
+    return {"dagster/code_references": dg.CodeReferencesMetadataValue([source])}
