@@ -6,11 +6,17 @@ from medallion_assets.checks import gates
 from medallion_assets.overview import lake_status
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.sensors import beside_the_chains, chain_job, landing_sensor
+from medallion_assets.sensors import beside_the_chains, landing_sensor
 from medallion_assets.translate import as_asset, external_specs
 
 TABLES = [table for pipeline in PIPELINES.values() for table in pipeline.tables.values()]
-JOBS = {name: chain_job(pipeline) for name, pipeline in PIPELINES.items()}
+# A pipeline's landing files to gold in one run: one process, one JVM.
+JOBS = {
+    name: dg.define_asset_job(
+        f"{name}_chain", dg.AssetSelection.groups(name), description=pipeline.description
+    )
+    for name, pipeline in PIPELINES.items()
+}
 
 defs = dg.Definitions(
     assets=[
@@ -21,7 +27,7 @@ defs = dg.Definitions(
     asset_checks=[gate for table in TABLES for gate in gates(table)],
     jobs=list(JOBS.values()),
     sensors=[
-        *(landing_sensor(pipeline, JOBS[name]) for name, pipeline in PIPELINES.items()),
+        *(landing_sensor(pipeline, JOBS[name].name) for name, pipeline in PIPELINES.items()),
         beside_the_chains(),
     ],
     resources={"lake": LakeResource(), "spark": SparkResource()},

@@ -20,7 +20,7 @@ GOLD = [asset_key(t) for p in PIPELINES.values() for t in p.tables.values() if t
     automation_condition=dg.AutomationCondition.any_deps_updated()
     & ~dg.AutomationCondition.any_deps_in_progress(),
 )
-def lake_status(lake: LakeResource) -> dg.MaterializeResult:
+def lake_status(lake: LakeResource) -> dg.MaterializeResult[None]:
     """One row per table of the lake: its version, rows, quarantine and checks."""
     found = statuses(chosen(PIPELINES), lake.lake())
     head = "| table | version | rows | quarantined | checks not passed |\n|---|---|---|---|---|"

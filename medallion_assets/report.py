@@ -11,7 +11,7 @@ from medallion_assets.reports.state import batches_of
 from medallion_assets.tables import log
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import Refresh
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.table import Read, Table
 from medallion_assets.tables.verdicts import Verdict
 
 Metadata = Mapping[str, Any]
@@ -78,12 +78,7 @@ def expectations_table(table: Table) -> str:
 
 def lineage(table: Table) -> str:
     """Gives what the table reads, and how, as a markdown list."""
-    lines = [
-        f"- `{name}`: {read.how} of " + (f"`{read.table.key}`" if read.table else f"landing `{read.source.name}`")
-        for name, read in table.reads
-        if read.table or read.source
-    ]  # fmt: skip
-    return "\n".join(lines)
+    return "\n".join(f"- `{name}`: {read.how} of `{_read_from(read)}`" for name, read in table.reads)
 
 
 def picture(table: Table, lake: Lake) -> str:
@@ -106,6 +101,12 @@ def _bar(position: int, written: int, quarantined: int, tallest: int) -> str:
         f'<rect x="{x}" y="{PICTURE_HEIGHT - good}" width="{width}" height="{good}" fill="#4f8a5b"/>'
         f'<rect x="{x}" y="{top}" width="{width}" height="{bad}" fill="#c0392b"/>'
     )
+
+
+def _read_from(read: Read) -> str:
+    if read.table:
+        return read.table.key
+    return f"landing/{read.source.name}" if read.source else ""
 
 
 def _column_schema(table: Table, lake: Lake) -> dg.TableSchema:

@@ -20,7 +20,7 @@ class LakeResource(ConfigurableResource[Lake]):
         return Lake(current_settings())
 
 
-class SparkResource(LazyPySparkResource):  # type: ignore[misc]
+class SparkResource(LazyPySparkResource):
     """Dagster's lazy Spark resource with this project's session: Java and jars are looked for on first use.
 
     ``spark_config`` wins over the environment's options, and those over ours.

@@ -40,28 +40,20 @@ class News:
         return f"{self.new_files} new in {name}" if self.new_files else f"files of {name} wait to be loaded"
 
 
-def chain_job(pipeline: Pipeline) -> dg.UnresolvedAssetJobDefinition:
-    """Gives the job that takes a pipeline's landing files to gold in one run: one process, one JVM."""
-    selection = dg.AssetSelection.groups(pipeline.name)
-    return dg.define_asset_job(f"{pipeline.name}_chain", selection, description=pipeline.description)
-
-
-def landing_sensor(pipeline: Pipeline, job: dg.UnresolvedAssetJobDefinition) -> dg.SensorDefinition:
+def landing_sensor(pipeline: Pipeline, job_name: str) -> dg.SensorDefinition:
     """Gives the sensor that asks for the whole chain when files have landed."""
 
     @dg.sensor(
         name=f"{pipeline.name}_landing",
-        job=job,
+        job_name=job_name,
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Looks into {pipeline.name}'s landing zones, without Spark, and asks for the whole chain.",
+        description=f"Looks into {pipeline.name}'s landing zones, without Spark, and asks for the chain.",
     )
     def landing(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult | dg.SkipReason:
-        running = context.instance.get_runs_count(RunsFilter(job_name=job.name, statuses=UNDER_WAY))
+        running = context.instance.get_runs_count(RunsFilter(job_name=job_name, statuses=UNDER_WAY))
         if running:
-            return dg.SkipReason(
-                f"A {job.name} run is under way; what it leaves is looked at when it has ended."
-            )
+            return dg.SkipReason(f"A {job_name} run is under way; what it leaves is looked at after it.")
         return requested(pipeline, lake.lake())
 
     return landing
@@ -75,7 +67,7 @@ def requested(pipeline: Pipeline, lake: Lake) -> dg.SensorResult | dg.SkipReason
         return dg.SkipReason(
             f"No file in {zones} that the ledgers do not know, and none that waits to be loaded."
         )
-    # By what arrived and never by the clock: the same arrivals are asked for once, however often a tick repeats.
+    # By what arrived, never by the clock: however often a tick repeats, arrivals are asked for once.
     key = hashlib.sha256("\n".join(n.fingerprint for n in news).encode()).hexdigest()
     words = "; ".join(str(n) for n in news)
     request = dg.RunRequest(run_key=key, tags={"medallion/arrived": words[:250]})

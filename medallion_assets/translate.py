@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -37,8 +38,8 @@ def as_asset(table: Table) -> dg.AssetsDefinition:
     # parameters for asset inputs.
     def materialize(
         context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
-    ) -> dg.MaterializeResult:
-        return _materialized(table, context, lake, spark)
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        yield _materialized(table, context, lake, spark)
 
     return dg.multi_asset(
         name=table.key.replace("/", "__"),
@@ -57,7 +58,7 @@ def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
 
 def _materialized(
     table: Table, context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
-) -> dg.MaterializeResult:
+) -> dg.MaterializeResult[None]:
     place = lake.lake()
     done = refresh(table, place, spark.starter(), context.run_id)
     context.log.info(done.skipped or f"{len(done.batches)} micro-batches in {done.seconds:.1f} s")
@@ -106,11 +107,15 @@ def _landing(table: Table) -> dg.AssetSpec:
 
 
 def _quarantine(table: Table) -> dg.AssetSpec:
-    words = (
-        f"Rows and records {table.key} could not take, each with every rule it broke and where it came from."
+    words = f"Rows {table.key} could not take, each with every rule it broke and where it came from."
+    return dg.AssetSpec(
+        quarantine_key(table),
+        deps=[asset_key(table)],
+        description=words,
+        group_name=table.pipeline,
+        kinds={"deltalake", "table"},
+        owners=list(table.owners),
     )
-    return dg.AssetSpec(quarantine_key(table), deps=[asset_key(table)], description=words,
-                        group_name=table.pipeline, kinds={"deltalake", "table"}, owners=list(table.owners))  # fmt: skip
 
 
 def _code_version(table: Table) -> str:
@@ -120,5 +125,5 @@ def _code_version(table: Table) -> str:
 
 def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:
     file, _, line = table.declared_at.rpartition(":")
-    source = dg.LocalFileCodeReference(str(Path(file)), int(line))
-    return {"dagster/code_references": dg.CodeReferencesMetadataValue([source])}
+    source = dg.LocalFileCodeReference(file_path=str(Path(file)), line_number=int(line))
+    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[source])}

@@ -1,0 +1,94 @@
+"""One Spark session for the whole run, and a lake of its own for each test."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medallion_assets.pipelines import PIPELINES
+from medallion_assets.session import start_session
+from medallion_assets.settings import Settings
+from medallion_assets.tables import log
+from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.order import chosen
+from medallion_assets.tables.refresh import refresh
+
+SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    session = start_session(Settings().resolved())
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("MEDALLION_LANDING", str(tmp_path / "landing"))
+    return Lake(Settings().resolved())
+
+
+@pytest.fixture
+def no_spark():
+    def refuse():
+        raise AssertionError("Spark was asked for where the log could have answered")
+
+    return refuse
+
+
+@pytest.fixture
+def run(lake, spark):
+    """Runs a pipeline or a table and gives its refreshes by key, every book balanced."""
+
+    def run_names(*names):
+        done = {}
+        for table in chosen(PIPELINES, names):
+            done[table.key] = refresh(table, lake, lambda: spark)
+            books = balance(table, lake)
+            assert books.holds, str(books)
+        return done
+
+    return run_names
+
+
+@pytest.fixture
+def drop(lake):
+    """Puts a text or a file into a landing zone, ``drop("school/students", "a.json", text)``."""
+
+    def drop_file(zone, name, content):
+        target = lake.settings.landing / zone / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            shutil.copyfile(content, target)
+        else:
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return target
+
+    return drop_file
+
+
+@pytest.fixture
+def rows_of(lake):
+    """Reads a table of the lake, ``rows_of("school/silver/students", sql)``, without Spark."""
+
+    def read(key, sql="SELECT * FROM t"):
+        return log.rows(lake.root / key, sql)
+
+    return read
+
+
+@pytest.fixture
+def shared():
+    """Gives the folder of real files, or skips."""
+
+    def folder(name):
+        found = SHARED / name
+        if not found.is_dir():
+            pytest.skip(f"the real files are not there: {found} (set MEDALLION_SHARED_DATA)")
+        return found
+
+    return folder

@@ -1,0 +1,87 @@
+"""Health end to end, against sums made without Spark from the raw files."""
+
+import csv
+import json
+import math
+from collections import defaultdict
+from datetime import datetime, timezone
+
+import pytest
+
+from medallion_assets.simulators import land
+
+pytestmark = pytest.mark.spark
+
+
+def expected_gold(records, known):
+    beats = defaultdict(list)
+    for r in records:
+        if r["heartrate"] is not None and r["heartrate"] > 0 and r["mrn"] in known:
+            day = datetime.fromtimestamp(r["time"], timezone.utc).date()
+            beats[r["mrn"], day].append(r["heartrate"])
+    return {key: math.fsum(values) / len(values) for key, values in beats.items()}
+
+
+def records_in(paths):
+    return [json.loads(line) for p in paths for line in p.read_text().splitlines() if line.strip()]
+
+
+def assert_gold_is(rows_of, expected):
+    gold = {(r["mrn"], r["date"]): r["avg_heartrate"] for r in rows_of("health/gold/daily_patient_avg")}
+    assert gold.keys() == expected.keys()
+    assert all(math.isclose(gold[key], expected[key], rel_tol=0, abs_tol=1e-9) for key in expected)
+
+
+def test_real_files_in_three_instalments_equal_an_independent_computation(shared, drop, run, rows_of):
+    real = shared("health")
+    drop("health/patients", "patient_info.csv", real / "patients/patient_info.csv")
+    with (real / "patients/patient_info.csv").open() as file:
+        known = {int(row["mrn"]): row["name"] for row in csv.DictReader(file)}
+    landed = []
+    for instalment in (["01"], ["02", "03"], ["04"]):
+        for month in instalment:
+            landed.append(drop("health/recordings", f"{month}.json", real / f"recordings/{month}.json"))
+        run("health")
+        records = records_in(landed)
+        good = [r for r in records if r["heartrate"] > 0 and r["mrn"] in known]
+        count = "SELECT count(*) AS n FROM t"
+        assert rows_of("health/bronze/recordings", count) == [{"n": len(records)}]
+        assert rows_of("health/silver/recordings_enriched", count) == [{"n": len(good)}]
+        refused = rows_of("health/quarantine/recordings_enriched", "SELECT rules FROM t")
+        assert refused == [{"rules": ["heartrate_above_zero"]}] * (len(records) - len(good))
+        assert_gold_is(rows_of, expected_gold(records, known))
+
+
+def test_simulated_months_with_faults_reach_gold_or_quarantine(lake, run, rows_of):
+    for _ in range(3):
+        land("health", lake.settings.landing, 1, with_faults=True)
+        run("health")
+    reasons = {
+        r["reason"] for r in rows_of("health/quarantine/recordings", "SELECT unnest(rules) AS reason FROM t")
+    }
+    assert reasons == {"malformed JSON", "not a JSON object", "does not fit the schema"}
+    rules = rows_of("health/quarantine/recordings_enriched", "SELECT DISTINCT unnest(rules) AS rule FROM t")
+    assert {r["rule"] for r in rules} == {"heartrate_above_zero", "known_patient"}
+
+
+@pytest.mark.parametrize("layout", ["lines", "array", "pretty", "pretty_array"])
+def test_json_loads_whole_however_it_is_laid_out(layout, lake, drop, run, rows_of):
+    records = [{"device_id": 1, "mrn": 7, "time": 1.6e9 + i, "heartrate": 60.5} for i in range(50)]
+    text = {
+        "lines": "\n".join(map(json.dumps, records)),
+        "array": json.dumps(records),
+        "pretty": "\n".join(json.dumps(r, indent=2) for r in records),
+        "pretty_array": json.dumps(records, indent=2),
+    }[layout]
+    drop("health/recordings", "r.json", text)
+    run("health/bronze/recordings")
+    times = rows_of("health/bronze/recordings", "SELECT time FROM t ORDER BY time")
+    assert [t["time"] for t in times] == [r["time"] for r in records]
+
+
+def test_a_patient_delivered_twice_does_not_double_recordings(drop, run, rows_of):
+    drop("health/patients", "a.csv", "mrn,name\n7,Ada\n")
+    drop("health/patients", "b.csv", "name,mrn\nAda,7\n")
+    drop("health/recordings", "r.json", '{"device_id":1,"mrn":7,"time":1.6e9,"heartrate":60}\n')
+    run("health")
+    assert len(rows_of("health/silver/recordings_enriched")) == 1
