@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import dagster as dg
 from medallion_assets import report
 from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.tables.declare import Pipeline
+from medallion_assets.tables.lake import quarantine_name
 from medallion_assets.tables.refresh import refresh
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.verdicts import FILES, every_file_taken, expectations
@@ -22,7 +24,7 @@ def asset_key(table: Table) -> dg.AssetKey:
 
 def quarantine_key(table: Table) -> dg.AssetKey:
     """Gives the key of the table's quarantine."""
-    return dg.AssetKey([table.pipeline, "quarantine", f"{table.layer}_{table.name}"])
+    return dg.AssetKey([table.pipeline, "quarantine", quarantine_name(table)])
 
 
 def landing_key(table: Table) -> dg.AssetKey:
@@ -125,5 +127,8 @@ def _code_version(table: Table) -> str:
 
 def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:
     file, _, line = table.declared_at.rpartition(":")
-    source = dg.LocalFileCodeReference(file_path=str(Path(file)), line_number=int(line))
-    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[source])}
+    with warnings.catch_warnings():
+        # Beta in Dagster 1.13: the warning is for us, and would stand a dozen times in every user's log.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        source = dg.LocalFileCodeReference(file_path=str(Path(file)), line_number=int(line))
+        return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[source])}

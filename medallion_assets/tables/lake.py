@@ -24,14 +24,8 @@ class Lake:
         return self.root / table.pipeline / table.layer / table.name
 
     def quarantine(self, table: Table) -> Path:
-        """The Delta table of rows it refused; one for each name, so layers that share one share no writer."""
-        twin = table.layer != "bronze" and table.name in self._bronze_names(table)
-        return (
-            self.root
-            / table.pipeline
-            / "quarantine"
-            / (f"{table.layer}_{table.name}" if twin else table.name)
-        )
+        """The Delta table of rows it refused."""
+        return self.root / table.pipeline / "quarantine" / quarantine_name(table)
 
     def landing(self, pipeline: str, source: Source) -> Path:
         """The folder files of this source land in."""
@@ -52,8 +46,14 @@ class Lake:
         assert table.streams_from is not None
         return self.path(table.streams_from)
 
-    def _bronze_names(self, table: Table) -> set[str]:
-        return {t.name for t in _ancestors(table) if t.layer != table.layer}
+
+def quarantine_name(table: Table) -> str:
+    """Gives the quarantine's name: the table's own, or with its layer where a table upstream has the same.
+
+    Two tables never share one: two writers on a local Delta table can overwrite each other's commits.
+    """
+    taken = {up.name for up in _ancestors(table)}
+    return f"{table.layer}_{table.name}" if table.name in taken else table.name
 
 
 def _ancestors(table: Table) -> list[Table]:
