@@ -1,0 +1,129 @@
+/* A disk that freezes at a chosen publishing step, preloaded into the process under trial.
+ *
+ * Steps are what makes a file visible under its final name below a folder: rename and link. From step
+ * number AT on, every step and every change below the folder fails with EIO, which to all later readers
+ * looks like a process that died there. The settings stand in the file that FROZEN_DISK names, read anew
+ * at each call, as "TRIAL AT FOLDER"; a new TRIAL counts from zero, AT -1 only counts. Each step is
+ * written to FROZEN_DISK.log, so that a trial in which nothing froze is seen.
+ * Failing rename alone would prove nothing: Hadoop falls back to a copy, so opening for writing fails too.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static long current_trial = -1, steps = 0;
+static int frozen = 0;
+static __thread int inside = 0;
+
+#define REAL(type, name, ...) \
+    static type (*real)(__VA_ARGS__) = 0; \
+    if (!real) real = (type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
+
+static int plain_open(const char *path, int flags, mode_t mode) {
+    REAL(int, "open", const char *, int, ...);
+    return real(path, flags, mode);
+}
+
+static int settings(long *trial, long *at, char *folder) {
+    const char *file = getenv("FROZEN_DISK");
+    char text[1024];
+    int fd = file ? plain_open(file, O_RDONLY, 0) : -1;
+    if (fd < 0) return 0;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0) return 0;
+    text[length] = 0;
+    return sscanf(text, "%ld %ld %900s", trial, at, folder) == 3;
+}
+
+static void write_down(long trial, long step, const char *path) {
+    char name[1024], line[1400];
+    snprintf(name, sizeof name, "%s.log", getenv("FROZEN_DISK"));
+    int fd = plain_open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    int length = snprintf(line, sizeof line, "%ld %ld %s %s\n", trial, step, frozen ? "FROZEN" : "ok", path);
+    if (fd < 0) return;
+    if (write(fd, line, length) < 0) errno = 0;
+    close(fd);
+}
+
+/* True where a call on this path must fail; a step also counts. */
+static int refused(const char *path, int is_step) {
+    long trial, at;
+    char folder[1024];
+    int answer = 0;
+    if (!path || inside) return 0;
+    inside = 1;
+    pthread_mutex_lock(&guard);
+    if (settings(&trial, &at, folder) && strncmp(path, folder, strlen(folder)) == 0) {
+        if (trial != current_trial) { current_trial = trial; steps = 0; frozen = 0; }
+        if (is_step) {
+            if (at >= 0 && steps >= at) frozen = 1;
+            write_down(trial, steps++, path);
+        }
+        answer = frozen;
+    }
+    pthread_mutex_unlock(&guard);
+    inside = 0;
+    if (answer) errno = EIO;
+    return answer;
+}
+
+int rename(const char *from, const char *to) {
+    REAL(int, "rename", const char *, const char *);
+    return refused(to, 1) ? -1 : real(from, to);
+}
+int renameat2(int a, const char *from, int b, const char *to, unsigned int flags) {
+    REAL(int, "renameat2", int, const char *, int, const char *, unsigned int);
+    return refused(to, 1) ? -1 : real(a, from, b, to, flags);
+}
+int link(const char *from, const char *to) {
+    REAL(int, "link", const char *, const char *);
+    return refused(to, 1) ? -1 : real(from, to);
+}
+int linkat(int a, const char *from, int b, const char *to, int flags) {
+    REAL(int, "linkat", int, const char *, int, const char *, int);
+    return refused(to, 1) ? -1 : real(a, from, b, to, flags);
+}
+int unlink(const char *path) {
+    REAL(int, "unlink", const char *);
+    return refused(path, 0) ? -1 : real(path);
+}
+int mkdir(const char *path, mode_t mode) {
+    REAL(int, "mkdir", const char *, mode_t);
+    return refused(path, 0) ? -1 : real(path, mode);
+}
+
+#define WRITES(flags) ((flags) & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC))
+#define MODE_OF(flags) \
+    mode_t mode = 0; \
+    if ((flags) & O_CREAT) { va_list rest; va_start(rest, flags); mode = va_arg(rest, mode_t); va_end(rest); }
+
+int open(const char *path, int flags, ...) {
+    REAL(int, "open", const char *, int, ...);
+    MODE_OF(flags)
+    return WRITES(flags) && refused(path, 0) ? -1 : real(path, flags, mode);
+}
+int open64(const char *path, int flags, ...) {
+    REAL(int, "open64", const char *, int, ...);
+    MODE_OF(flags)
+    return WRITES(flags) && refused(path, 0) ? -1 : real(path, flags, mode);
+}
+int openat(int folder, const char *path, int flags, ...) {
+    REAL(int, "openat", int, const char *, int, ...);
+    MODE_OF(flags)
+    return WRITES(flags) && refused(path, 0) ? -1 : real(folder, path, flags, mode);
+}
+int openat64(int folder, const char *path, int flags, ...) {
+    REAL(int, "openat64", int, const char *, int, ...);
+    MODE_OF(flags)
+    return WRITES(flags) && refused(path, 0) ? -1 : real(folder, path, flags, mode);
+}

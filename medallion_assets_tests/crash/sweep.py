@@ -1,0 +1,122 @@
+"""Crashes a school run at its renames, one after another, in one JVM, and compares what comes after.
+
+    python -m medallion_assets_tests.crash.sweep FOLDER [EVERY]
+
+Each trial puts the lake back as it was after a first file, lands a second one, freezes the disk at one
+publishing step, runs (which fails), thaws it, runs again, and compares every table and quarantine with
+an undisturbed run. Exits 1 where a trial lost, doubled or stuck, or where its disk never froze.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from medallion_assets.pipelines import PIPELINES
+from medallion_assets.run import run_tables
+from medallion_assets.session import start_session
+from medallion_assets.settings import Settings
+from medallion_assets.simulators import land
+from medallion_assets.tables import log
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.order import chosen
+
+# What an undisturbed run and a repeated one may differ in.
+OWN_TO_A_RUN = {"_ingested_at", "_batch_id", "_source_modified_at", "quarantined_at", "run_id", "batch_id"}
+TABLES = chosen(PIPELINES, ["school"])
+
+
+def shim(folder):
+    """Builds the frozen disk; gives its library."""
+    library = folder / "frozen_disk.so"
+    source = Path(__file__).with_name("frozen_disk.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl", "-lpthread"], check=True)
+    return library
+
+
+def contents(path):
+    rows = log.rows(path, "SELECT * FROM t")
+    return sorted(repr(sorted((k, v) for k, v in row.items() if k not in OWN_TO_A_RUN)) for row in rows)
+
+
+def everything(lake):
+    paths = {t.key: lake.path(t) for t in TABLES} | {
+        f"{t.key} quarantine": lake.quarantine(t) for t in TABLES
+    }
+    return {name: contents(path) for name, path in paths.items()}
+
+
+class Trials:
+    """The lake under trial, and the disk it lies on."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.settings = Settings(lake=folder / "live/lake", landing=folder / "live/landing").resolved()
+        self.lake = Lake(self.settings)
+        self.control = Path(os.environ["FROZEN_DISK"])
+        self.number = 0
+
+    def disk(self, at):
+        self.number += 1
+        self.control.write_text(f"{self.number} {at} {self.settings.lake}\n")
+
+    def steps(self):
+        lines = Path(f"{self.control}.log").read_text().splitlines()
+        return [line for line in lines if line.startswith(f"{self.number} ")]
+
+    def run(self):
+        return [
+            o for o in run_tables(TABLES, self.lake, lambda: start_session(self.settings)) if not o.is_well
+        ]
+
+    def restart(self):
+        shutil.rmtree(self.folder / "live", ignore_errors=True)
+        shutil.copytree(self.folder / "before", self.folder / "live")
+
+    def prepare(self):
+        land("school", self.settings.landing, 1, with_faults=True)
+        assert not self.run()
+        land("school", self.settings.landing, 1, with_faults=True)
+        shutil.copytree(self.folder / "live", self.folder / "before")
+        self.disk(-1)
+        assert not self.run()
+        return everything(self.lake), len(self.steps())
+
+    def trial(self, at, expected):
+        self.restart()
+        self.disk(at)
+        self.run()
+        froze = any(" FROZEN " in line for line in self.steps())
+        where = next((line.split()[-1] for line in self.steps() if " FROZEN " in line), "nowhere")
+        self.disk(-1)
+        stuck = [f"{o.table.key}: {o.error or o.verdicts}" for o in self.run()]
+        found = everything(self.lake)
+        wrong = [f"{k}: {len(found[k])} rows, not {len(v)}" for k, v in expected.items() if found[k] != v]
+        problems = stuck + wrong + ([] if froze else ["the disk never froze"])
+        print(
+            f"step {at:3d} {'; '.join(problems) or 'held'}  ({where.removeprefix(str(self.lake.root))})",
+            flush=True,
+        )
+        return bool(problems)
+
+
+def main(folder, every):
+    folder.mkdir(parents=True, exist_ok=True)
+    trials = Trials(folder)
+    expected, steps = trials.prepare()
+    points = range(0, steps, every)
+    print(f"{steps} publishing steps, {len(points)} of them tried", flush=True)
+    broken = sum(trials.trial(at, expected) for at in points)
+    print(f"{len(points) - broken} held, {broken} broken")
+    return bool(broken)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1]).resolve()
+    if "FROZEN_DISK" not in os.environ:
+        place.mkdir(parents=True, exist_ok=True)
+        env = os.environ | {"FROZEN_DISK": str(place / "disk"), "LD_PRELOAD": str(shim(place))}
+        (place / "disk").write_text(f"0 -1 {place / 'nowhere'}\n")
+        os.execve(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:]], env)
+    sys.exit(main(place, int(sys.argv[2]) if len(sys.argv) > 2 else 1))

@@ -1,0 +1,34 @@
+"""One machine is tuned; a named master is left as its owner set it."""
+
+from pathlib import Path
+
+from medallion_assets.session.archive import archive_flags
+from medallion_assets.session.options import SAFE, TUNED, session_options
+
+JARS = [Path("a.jar"), Path("b.jar")]
+
+
+def test_one_machine_is_tuned_and_its_jars_are_on_the_class_path():
+    options = session_options(True, JARS, ["-Xshare:auto"], {})
+    assert options.items() >= (SAFE | TUNED).items()
+    assert options["spark.driver.extraClassPath"] == "a.jar:b.jar"
+    assert "spark.jars.packages" not in options
+
+
+def test_a_named_master_gets_only_what_is_needed_for_safety():
+    options = session_options(False, JARS, ["-Xshare:auto"], {})
+    assert options == SAFE | {"spark.jars": "a.jar,b.jar"}
+
+
+def test_what_the_user_sets_wins():
+    assert (
+        session_options(True, JARS, [], {"spark.sql.shuffle.partitions": "9"})["spark.sql.shuffle.partitions"]
+        == "9"
+    )
+
+
+def test_the_archive_is_made_once_and_mapped_in_after(tmp_path):
+    made = archive_flags(tmp_path, "java", [])
+    archive = Path(made[0].removeprefix("-XX:ArchiveClassesAtExit="))
+    archive.touch()
+    assert archive_flags(tmp_path, "java", [])[0] == f"-XX:SharedArchiveFile={archive}"

@@ -1,0 +1,72 @@
+"""What a landing sensor asks for, and the words with which it asks for nothing."""
+
+import dagster as dg
+import pytest
+
+from medallion_assets.definitions import defs
+from medallion_assets.ingestion import discover
+from medallion_assets.pipelines import PIPELINES
+from medallion_assets.resources import LakeResource
+from medallion_assets.sensors import requested
+from medallion_assets.simulators import land
+
+
+@pytest.fixture
+def tick(lake):
+    instance = dg.DagsterInstance.ephemeral()
+    sensor = defs.resolve_sensor_def("school_landing")
+
+    def evaluate():
+        context = dg.build_sensor_context(
+            instance=instance, definitions=defs, resources={"lake": LakeResource()}
+        )
+        return sensor.evaluate_tick(context)
+
+    return evaluate
+
+
+def test_an_empty_landing_zone_is_skipped_with_a_sentence(tick):
+    found = tick()
+    assert found.run_requests == []
+    assert found.skip_message.startswith("No file in ")
+    assert found.skip_message.endswith("waits to be loaded.")
+
+
+def test_new_files_ask_for_the_whole_chain_once_and_say_what_arrived(tick, lake):
+    land("school", lake.settings.landing, 2)
+    first, second = tick(), tick()
+    assert [r.tags["medallion/arrived"] for r in first.run_requests] == [
+        "2 new in school/enrollments; 1 new in school/students; 1 new in school/courses"
+    ]
+    assert [r.run_key for r in first.run_requests] == [r.run_key for r in second.run_requests]
+    assert {e.asset_key.to_user_string() for e in first.asset_events} == {
+        "school/landing/enrollments",
+        "school/landing/students",
+        "school/landing/courses",
+    }
+
+
+def test_files_that_arrive_later_are_another_request(lake):
+    land("school", lake.settings.landing, 1)
+    first = requested(PIPELINES["school"], lake).run_requests[0].run_key
+    land("school", lake.settings.landing, 1)
+    assert requested(PIPELINES["school"], lake).run_requests[0].run_key != first
+
+
+def test_files_a_dead_run_left_in_the_ledger_are_asked_for_again(lake):
+    land("school", lake.settings.landing, 1)
+    table = PIPELINES["school"].tables["school/bronze/enrollments"]
+    discover(lake.landing("school", table.source), lake.ledger("school", table.source), table.source)
+    words = requested(PIPELINES["school"], lake).run_requests[0].tags["medallion/arrived"]
+    assert "files of school/enrollments wait to be loaded" in words
+
+
+def test_every_sensor_runs_without_being_switched_on():
+    for sensor in defs.sensors:
+        assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+
+
+def test_automation_reaches_only_what_hangs_beside_the_chains():
+    graph = defs.resolve_asset_graph()
+    automated = [k.to_user_string() for k in graph.get_all_asset_keys() if graph.get(k).automation_condition]
+    assert automated == ["report/lake_status"]
