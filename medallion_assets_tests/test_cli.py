@@ -45,7 +45,7 @@ def test_a_run_that_cannot_start_spark_exits_1_and_names_the_tables(medallion):
     done = medallion("run", "school")
     assert done.exit_code == 1
     assert "tables are not well" in done.output
-    assert "not run: school/bronze/enrollments failed" in done.output
+    assert "not run: school/bronze/students failed" in done.output
 
 
 def test_status_as_json_has_its_public_keys(medallion):

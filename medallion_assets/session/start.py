@@ -37,5 +37,6 @@ def start_session(settings: Settings) -> SparkSession:
         builder = builder.config(name, value)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
+    spark.sparkContext.setLogLevel("FATAL")
     return spark

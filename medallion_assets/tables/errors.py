@@ -13,6 +13,10 @@ class ExpectationFailed(RuntimeError):
     """An expectation that says ``fail`` was broken; the batch was not written."""
 
 
+class RefreshFailed(RuntimeError):
+    """A micro-batch could not be written; it was not committed, and the next run takes it again."""
+
+
 class CheckpointMismatch(RuntimeError):
     """A checkpoint and its table do not belong together; going on would lose or double rows."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.ingestion import discover
@@ -13,6 +14,7 @@ from medallion_assets.tables import batches, log, progress
 from medallion_assets.tables.batches import Batch
 from medallion_assets.tables.bronze import write_files
 from medallion_assets.tables.errors import CheckpointMismatch
+from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import write_aggregate, write_rows
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.lease import held
@@ -61,6 +63,7 @@ def refresh(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id:
         TableBusy: Another process writes the table and did not end in time.
         CheckpointMismatch: The table was removed while its checkpoint stayed.
         ExpectationFailed: A row broke an expectation that says ``fail``.
+        RefreshFailed: A micro-batch could not be written; it was not committed.
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
     with held(lake.state(table, "lease"), table.key):
@@ -102,15 +105,23 @@ def why_not(table: Table, lake: Lake) -> str:
 
 def _run(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
     done: list[Batch] = []
+    failures: list[Exception] = []
 
     def write(rows: DataFrame, number: int) -> None:
         stamp = _stamp(table, lake, number, run_id)
-        batch = _write(rows, table, lake, stamp)
-        done.append(_recorded(batch, table, lake, stamp))
+        try:
+            done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
+        except Exception as error:
+            # Spark hands on its text only; the caller is to get the error itself.
+            failures.append(error)
+            raise
 
     writer = _rows(table, lake, spark).writeStream.foreachBatch(write).outputMode(table.output_mode)
     writer = writer.option("checkpointLocation", str(lake.state(table, "checkpoint")))
-    writer.queryName(table.key).trigger(availableNow=True).start().awaitTermination()
+    try:
+        writer.queryName(table.key).trigger(availableNow=True).start().awaitTermination()
+    except StreamingQueryException as error:
+        raise explained(table, (failures or [error])[0]) from (failures or [error])[0]
     return done
 
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.tables import log
-from medallion_assets.tables.errors import ExpectationFailed
 from medallion_assets.tables.judge import counters, judged, written_columns
 from medallion_assets.tables.quarantined import from_rules
 from medallion_assets.tables.table import Table
@@ -51,16 +49,10 @@ def write_judged(
     """Writes good rows to the table and refused ones to its quarantine; gives the counts of ``counters``.
 
     One pass where all rows are good; a second one, over the refused only, where some are not.
-
-    Raises:
-        ExpectationFailed: A rule that says ``fail`` was broken; nothing of the batch was written.
+    A rule that says ``fail`` makes the first write fail, so that nothing of the batch is written.
     """
     verdict = judged(rows, table, existing)
-    try:
-        counts = _write_good(verdict, table, path, stamp)
-    except PySparkException as error:
-        _explain(error, table)
-        raise
+    counts = _write_good(verdict, table, path, stamp)
     if counts["quarantine"] and not stamp.committed_to(quarantine):
         append(from_rules(verdict, table, stamp.batch_id, str(stamp.note["run_id"])), quarantine, stamp)
     return counts
@@ -74,12 +66,3 @@ def _write_good(verdict: DataFrame, table: Table, path: Path, stamp: Stamp) -> d
     good = verdict.observe(seen, *counters(table)).where(F.col("_outcome") == "good")
     append(good.select(*(f"`{c}`" for c in written_columns(verdict))), path, stamp)
     return {k: int(v) for k, v in seen.get.items()}
-
-
-def _explain(error: PySparkException, table: Table) -> None:
-    for rule in table.expectations:
-        if rule.otherwise == "fail" and f"expectation {rule.name} (" in str(error):
-            raise ExpectationFailed(
-                f"{table.key}: a row broke {rule.name} ({rule.predicate}), which says fail. Nothing of the "
-                "batch was written and nothing is lost: mend the data or the rule, and run again."
-            ) from error

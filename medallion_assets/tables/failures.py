@@ -1,0 +1,27 @@
+"""What a person is told when a refresh fails, instead of two hundred lines of stack."""
+
+from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed
+from medallion_assets.tables.table import Table
+
+
+def explained(table: Table, error: BaseException) -> Exception:
+    """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
+    text = str(error)
+    for rule in table.expectations:
+        if rule.otherwise == "fail" and f"expectation {rule.name} (" in text:
+            return ExpectationFailed(
+                f"{table.key}: a row broke {rule.name} ({rule.predicate}), which says fail. Nothing of the "
+                "batch was written and nothing is lost: mend the data or the rule, and run again."
+            )
+    return RefreshFailed(
+        f"{table.key}: the micro-batch failed and was not committed. Nothing is lost: what it should have "
+        f"taken stays where it is, and the next run takes it. Cause: {_cause(text)}"
+    )
+
+
+def _cause(text: str) -> str:
+    """Gives the innermost cause Java names, else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    named = [line for line in lines if line.startswith(": ")]
+    return (causes[-1:] or named[:1] or lines[:1] or ["unknown"])[0].removeprefix(": ")
