@@ -39,23 +39,16 @@ def main(folder, tuned):
     spark.sparkContext.setLogLevel("ERROR")
     landing, lake = folder / "landing/school", folder / "notebook"
     files = spark.readStream.schema(ENROLLMENT).json(str(landing / "enrollments"))
-    arrived = files.select(
-        "*", F.current_timestamp().alias("arrived"), F.input_file_name().alias("source_file")
-    )
+    arrived = files.select("*", F.current_timestamp().alias("arrived"), F.input_file_name().alias("file"))
     stream(arrived, folder, "bronze")
     students = spark.read.schema(STUDENT).json(str(landing / "students"))
     bronze = spark.readStream.format("delta").load(str(lake / "bronze")).where("quantity > 0")
-    joined = bronze.join(students, "student_id").withColumn(
-        "day", F.to_date(F.timestamp_seconds("enroll_timestamp"))
-    )
-    stream(joined.select("enroll_id", "student_id", "email", "day", "quantity"), folder, "silver")
+    day = F.to_date(F.timestamp_seconds("enroll_timestamp")).alias("day")
+    joined = bronze.join(students, "student_id").select("enroll_id", "student_id", "email", day, "quantity")
+    stream(joined, folder, "silver")
     silver = spark.readStream.format("delta").load(str(lake / "silver"))
-    stream(
-        silver.groupBy("student_id", "email", "day").agg(F.sum("quantity").alias("q")),
-        folder,
-        "gold",
-        "complete",
-    )
+    gold = silver.groupBy("student_id", "email", "day").agg(F.sum("quantity").alias("quantity"))
+    stream(gold, folder, "gold", "complete")
 
 
 if __name__ == "__main__":

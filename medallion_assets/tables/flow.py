@@ -39,7 +39,12 @@ def write_rows(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch
 def write_aggregate(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
     """Rewrites the table with the whole aggregate, as complete mode gives it."""
     started = time.monotonic()
-    append(rows, lake.path(table), stamp, mode="overwrite")
+    if stamp.committed_to(lake.path(table)):
+        # Delta would skip the write without reading the rows; Spark then finds its state stores
+        # uncommitted and refuses the batch at every retry, for ever.
+        rows.write.format("noop").mode("overwrite").save()
+    else:
+        append(rows, lake.path(table), stamp, mode="overwrite")
     return Batch(
         stamp.batch_id, 0, 0, 0, seconds=time.monotonic() - started, run_id=str(stamp.note["run_id"])
     )
