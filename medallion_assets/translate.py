@@ -62,7 +62,7 @@ def _materialized(
     table: Table, context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult[None]:
     place = lake.lake()
-    done = refresh(table, place, spark.starter(), context.run_id)
+    done = refresh(table, place, spark.starter(), context.run.run_id)
     context.log.info(done.skipped or f"{len(done.batches)} micro-batches in {done.seconds:.1f} s")
     if done.total("quarantined"):
         metadata = report.quarantine(table, place, done)

@@ -1,0 +1,57 @@
+"""A chain materialized by Dagster: metadata, checks and gates as the UI will show them."""
+
+import dagster as dg
+import pytest
+
+from medallion_assets.definitions import defs
+from medallion_assets.simulators import land
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def chain(lake, spark):
+    def run():
+        with dg.DagsterInstance.ephemeral() as instance:
+            job = defs.resolve_job_def("school_chain")
+            done = job.execute_in_process(instance=instance, raise_on_error=False)
+            return done, done.get_asset_materialization_events()
+
+    return run
+
+
+def test_one_run_takes_files_to_gold_and_says_so_in_metadata(chain, lake):
+    land("school", lake.settings.landing, 1, with_faults=True)
+    done, events = chain()
+    assert done.success
+    shown = {e.asset_key.to_user_string(): e.materialization.metadata for e in events}
+    silver = shown["school/silver/enrollments"]
+    assert silver["dagster/row_count"].value == 1000
+    assert silver["rows_quarantined"].value == 3
+    assert [c.name for c in silver["dagster/column_schema"].value.columns][:2] == ["enroll_id", "student_id"]
+    assert "data:image/svg+xml" in silver["last_batches"].value
+    assert shown["school/quarantine/silver_enrollments"]["dagster/row_count"].value == 3
+
+
+def test_checks_tell_what_broke_and_only_gates_can_block(chain, lake):
+    land("school", lake.settings.landing, 1, with_faults=True)
+    done, _ = chain()
+    found = {(e.asset_key.to_user_string(), e.check_name): e for e in done.get_asset_check_evaluations()}
+    positive = found["school/silver/enrollments", "positive_quantity"]
+    assert (positive.passed, positive.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert positive.metadata["failed"].value == 2
+    gates = [e for (_, name), e in found.items() if name in ("conservation", "unique_keys")]
+    assert len(gates) == 8
+    assert all(e.passed and e.blocking for e in gates)
+
+
+def test_a_row_that_vanished_fails_the_gate_and_keeps_downstream_from_running(chain, lake, spark):
+    land("school", lake.settings.landing, 1)
+    assert chain()[0].success
+    spark.sql(f"DELETE FROM delta.`{lake.root / 'school/bronze/enrollments'}` WHERE enroll_id LIKE '%7'")
+    land("school", lake.settings.landing, 1)
+    done, events = chain()
+    assert not done.success
+    written = {e.asset_key.to_user_string() for e in events}
+    assert "school/bronze/enrollments" in written
+    assert "school/silver/enrollments" not in written
