@@ -40,9 +40,9 @@ def contents(path):
     return sorted(repr(sorted((k, v) for k, v in row.items() if k not in OWN_TO_A_RUN)) for row in rows)
 
 
-def everything(lake):
-    paths = {t.key: lake.path(t) for t in TABLES} | {
-        f"{t.key} quarantine": lake.quarantine(t) for t in TABLES
+def everything(lake, tables=TABLES):
+    paths = {t.key: lake.path(t) for t in tables} | {
+        f"{t.key} quarantine": lake.quarantine(t) for t in tables
     }
     return {name: contents(path) for name, path in paths.items()}
 
