@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 3000
-export DAGSTER_HOME ?= $(CURDIR)/.dagster_home
+HOME_OF_RUNS := $(CURDIR)/.dagster_home
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,20 +14,20 @@ help: ## Show what can be made
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-$(DAGSTER_HOME)/dagster.yaml: dagster.yaml
-	@mkdir -p $(DAGSTER_HOME)
+$(HOME_OF_RUNS)/dagster.yaml: dagster.yaml
+	@mkdir -p $(HOME_OF_RUNS)
 	@cp dagster.yaml $@
 
-demo: .venv/made $(DAGSTER_HOME)/dagster.yaml ## Set up, land files, fill every table, then open the Dagster UI
+demo: .venv/made $(HOME_OF_RUNS)/dagster.yaml ## Set up, land files, fill every table, then open the Dagster UI
 	$(BIN)/medallion land school --files 2 --faults
 	$(BIN)/medallion land health --files 2 --faults
 	$(BIN)/medallion run
 	$(BIN)/medallion status
 	@echo "The Dagster UI is at http://127.0.0.1:$(PORT); drop another file with: $(BIN)/medallion land school"
-	$(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
+	DAGSTER_HOME=$(HOME_OF_RUNS) $(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
 
-ui: .venv/made $(DAGSTER_HOME)/dagster.yaml ## Open the Dagster UI on what the lake holds
-	$(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
+ui: .venv/made $(HOME_OF_RUNS)/dagster.yaml ## Open the Dagster UI on what the lake holds
+	DAGSTER_HOME=$(HOME_OF_RUNS) $(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)
 
 test: .venv/made ## Set up and pass lint, types and all tests
 	$(BIN)/ruff check .

@@ -18,6 +18,14 @@ from medallion_assets.tables.refresh import refresh
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))
 
 
+@pytest.fixture(autouse=True)
+def of_this_test_alone(monkeypatch):
+    """Keeps what the machine happens to have set out of the tests."""
+    for name in [n for n in os.environ if n.startswith("MEDALLION_") and n != "MEDALLION_SHARED_DATA"]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+
+
 @pytest.fixture(scope="session")
 def spark():
     session = start_session(Settings().resolved())
