@@ -3,8 +3,9 @@
  * Steps are what makes a file visible under its final name below a folder: rename and link. From step
  * number AT on, every step and every change below the folder fails with EIO, which to all later readers
  * looks like a process that died there. The settings stand in the file that FROZEN_DISK names, read anew
- * at each call, as "TRIAL AT FOLDER"; a new TRIAL counts from zero, AT -1 only counts. Each step is
- * written to FROZEN_DISK.log, so that a trial in which nothing froze is seen.
+ * at each call, as "TRIAL AT FOLDER"; AT -1 only counts. Python and Java are two processes on one disk:
+ * the count and whether it froze lie in FROZEN_DISK.count, mapped by both; whoever writes the settings
+ * zeroes it. Each step is written to FROZEN_DISK.log, so that a trial in which nothing froze is seen.
  * Failing rename alone would prove nothing: Hadoop falls back to a copy, so opening for writing fails too.
  */
 #define _GNU_SOURCE
@@ -16,12 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
-static long current_trial = -1, steps = 0;
-static int frozen = 0;
+static long *shared = 0; /* steps so far, and 1 once frozen */
 static __thread int inside = 0;
 
 #define REAL(type, name, ...) \
@@ -45,11 +46,23 @@ static int settings(long *trial, long *at, char *folder) {
     return sscanf(text, "%ld %ld %900s", trial, at, folder) == 3;
 }
 
+static int mapped(void) {
+    char name[1024];
+    if (shared) return 1;
+    snprintf(name, sizeof name, "%s.count", getenv("FROZEN_DISK"));
+    int fd = plain_open(name, O_RDWR, 0);
+    if (fd < 0) return 0;
+    void *place = mmap(0, 2 * sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (place != MAP_FAILED) shared = place;
+    return shared != 0;
+}
+
 static void write_down(long trial, long step, const char *path) {
     char name[1024], line[1400];
     snprintf(name, sizeof name, "%s.log", getenv("FROZEN_DISK"));
     int fd = plain_open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    int length = snprintf(line, sizeof line, "%ld %ld %s %s\n", trial, step, frozen ? "FROZEN" : "ok", path);
+    int length = snprintf(line, sizeof line, "%ld %ld %s %s\n", trial, step, shared[1] ? "FROZEN" : "ok", path);
     if (fd < 0) return;
     if (write(fd, line, length) < 0) errno = 0;
     close(fd);
@@ -63,13 +76,13 @@ static int refused(const char *path, int is_step) {
     if (!path || inside) return 0;
     inside = 1;
     pthread_mutex_lock(&guard);
-    if (settings(&trial, &at, folder) && strncmp(path, folder, strlen(folder)) == 0) {
-        if (trial != current_trial) { current_trial = trial; steps = 0; frozen = 0; }
+    if (settings(&trial, &at, folder) && strncmp(path, folder, strlen(folder)) == 0 && mapped()) {
         if (is_step) {
-            if (at >= 0 && steps >= at) frozen = 1;
-            write_down(trial, steps++, path);
+            long step = __atomic_fetch_add(&shared[0], 1, __ATOMIC_SEQ_CST);
+            if (at >= 0 && step >= at) __atomic_store_n(&shared[1], 1, __ATOMIC_SEQ_CST);
+            write_down(trial, step, path);
         }
-        answer = frozen;
+        answer = (int)__atomic_load_n(&shared[1], __ATOMIC_SEQ_CST);
     }
     pthread_mutex_unlock(&guard);
     inside = 0;
