@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
+import sqlglot
+from sqlglot.errors import SqlglotError
+
 from medallion_assets.ingestion.errors import SourceError
 
 FORMATS = ("json", "csv")
@@ -54,6 +57,8 @@ class Source:
             raise SourceError(
                 f"source {self.name!r}: no {self.format} reader option {', '.join(sorted(unknown))}"
             )
+        for ddl in (self.schema, self.schema_hints):
+            _refuse_unless_columns(ddl, self.name)
         if min(self.max_files_per_trigger, self.max_bytes_per_trigger) < 1:
             raise SourceError(f"source {self.name!r}: a trigger takes at least one file and one byte")
 
@@ -64,3 +69,11 @@ class Source:
         """
         hidden = file_name.startswith(("_", ".")) or file_name.endswith(TEMPORARY_ENDINGS)
         return not hidden and fnmatchcase(file_name, self.path_glob_filter)
+
+
+def _refuse_unless_columns(ddl: str, source: str) -> None:
+    """Reads a schema without Spark: a slip in it is to be known when the declaration loads."""
+    try:
+        sqlglot.parse_one(f"CREATE TABLE t ({ddl})" if ddl else "SELECT 1", dialect="spark")
+    except SqlglotError as error:
+        raise SourceError(f"source {source!r}: {ddl!r} is no list of columns and types: {error}") from error

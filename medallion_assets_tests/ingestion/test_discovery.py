@@ -136,6 +136,7 @@ def test_csv_records_are_counted_with_their_quotes(zone, text, records, layout):
         {"format": "toml"},
         {"format": "json", "reader_options": {"sep": ";"}},
         {"format": "csv", "max_files_per_trigger": 0},
+        {"format": "json", "schema": "a INT, b ARRAY<"},
     ],
 )
 def test_a_source_that_cannot_work_is_refused_as_it_is_declared(options):
