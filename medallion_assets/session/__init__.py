@@ -1,5 +1,5 @@
 """Starts one tuned Spark session with Delta, and knows nothing of tables or Dagster."""
 
-from medallion_assets.session.start import running_session, start_session
+from medallion_assets.session.start import start_session
 
-__all__ = ["running_session", "start_session"]
+__all__ = ["start_session"]

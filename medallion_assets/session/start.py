@@ -11,11 +11,6 @@ from medallion_assets.session.options import ONE_MACHINE_JVM, session_options
 from medallion_assets.settings import Settings
 
 
-def running_session() -> SparkSession | None:
-    """Gives the session this process already runs, or None; starts nothing."""
-    return SparkSession.getActiveSession()
-
-
 def spark_options(settings: Settings) -> dict[str, str]:
     """Gives every option a session is started with, fetching Delta's jars on first use.
 
