@@ -51,9 +51,10 @@ def landing_sensor(pipeline: Pipeline, job_name: str) -> dg.SensorDefinition:
         description=f"Looks into {pipeline.name}'s landing zones, without Spark, and asks for the chain.",
     )
     def landing(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult | dg.SkipReason:
-        running = context.instance.get_runs_count(RunsFilter(job_name=job_name, statuses=UNDER_WAY))
-        if running:
-            return dg.SkipReason(f"A {job_name} run is under way; what it leaves is looked at after it.")
+        if _under_way(context.instance, pipeline.name, job_name):
+            return dg.SkipReason(
+                f"A run of {pipeline.name} is under way; what it leaves is looked at after it."
+            )
         return requested(pipeline, lake.lake())
 
     return landing
@@ -72,6 +73,13 @@ def requested(pipeline: Pipeline, lake: Lake) -> dg.SensorResult | dg.SkipReason
     words = "; ".join(str(n) for n in news)
     request = dg.RunRequest(run_key=key, tags={"medallion/arrived": words[:250]})
     return dg.SensorResult(run_requests=[request], asset_events=[_observed(n) for n in news])
+
+
+def _under_way(instance: dg.DagsterInstance, pipeline: str, job_name: str) -> bool:
+    """True where a run that may write this pipeline's tables has not ended: the chain's, or one by hand."""
+    runs = instance.get_runs(RunsFilter(statuses=UNDER_WAY))
+    selected = (key for run in runs for key in run.asset_selection or ())
+    return any(run.job_name == job_name for run in runs) or any(key.path[0] == pipeline for key in selected)
 
 
 def beside_the_chains() -> dg.AutomationConditionSensorDefinition:

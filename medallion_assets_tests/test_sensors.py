@@ -22,6 +22,7 @@ def tick(lake):
         )
         return sensor.evaluate_tick(context)
 
+    evaluate.instance = instance
     return evaluate
 
 
@@ -44,6 +45,16 @@ def test_new_files_ask_for_the_whole_chain_once_and_say_what_arrived(tick, lake)
         "school/landing/students",
         "school/landing/courses",
     }
+
+
+def test_a_run_started_by_hand_is_waited_for(lake, tick):
+    land("school", lake.settings.landing, 1)
+    key = dg.AssetKey(["school", "silver", "enrollments"])
+    job = defs.resolve_implicit_global_asset_job_def()
+    tick.instance.create_run_for_job(
+        job, asset_selection=frozenset([key]), status=dg.DagsterRunStatus.STARTED
+    )
+    assert tick().skip_message.startswith("A run of school is under way")
 
 
 def test_files_that_arrive_later_are_another_request(lake):
