@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from medallion_assets.session.archive import archive_flags
+from medallion_assets.session.archive import ATTEMPTS, WHOLE_BYTES, archive_flags
 from medallion_assets.session.options import SAFE, TUNED, session_options
 
 JARS = [Path("a.jar"), Path("b.jar")]
@@ -27,8 +27,21 @@ def test_what_the_user_sets_wins():
     )
 
 
+def written(flags):
+    return Path(flags[0].removeprefix("-XX:ArchiveClassesAtExit="))
+
+
 def test_the_archive_is_made_once_and_mapped_in_after(tmp_path):
-    made = archive_flags(tmp_path, "java", [])
-    archive = Path(made[0].removeprefix("-XX:ArchiveClassesAtExit="))
-    archive.touch()
+    archive = written(archive_flags(tmp_path, "java", []))
+    with archive.open("wb") as file:
+        file.truncate(WHOLE_BYTES)
     assert archive_flags(tmp_path, "java", [])[0] == f"-XX:SharedArchiveFile={archive}"
+
+
+def test_an_archive_of_a_session_that_did_little_is_made_anew_but_not_for_ever(tmp_path):
+    tried = []
+    for _ in range(ATTEMPTS):
+        tried.append(written(archive_flags(tmp_path, "java", [])))
+        tried[-1].touch()
+    assert len(set(tried)) == ATTEMPTS
+    assert archive_flags(tmp_path, "java", [])[0] == f"-XX:SharedArchiveFile={tried[-1]}"
