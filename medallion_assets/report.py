@@ -6,9 +6,9 @@ from typing import Any
 
 import dagster as dg
 
+from medallion_assets.delta import log
 from medallion_assets.reports import quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
-from medallion_assets.tables import log
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import Refresh
 from medallion_assets.tables.table import Read, Table

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from medallion_assets.delta import log
 from medallion_assets.ingestion import unseen_files
 from medallion_assets.resources import LakeResource
-from medallion_assets.tables import log
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import upstream_first

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
-from medallion_assets.tables import log
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen

@@ -12,11 +12,13 @@ DAGSTER_ROOMS = {"definitions", "translate", "report", "checks", "sensors", "res
 MAY_IMPORT = {
     "settings": set(),
     "session": {"settings"},
-    "ingestion": set(),
+    "delta": set(),
+    # The notebook's doors, autoload_to_table and copy_into, start a session and find the lake.
+    "ingestion": {"delta", "session", "settings"},
     "simulators": set(),
-    "tables": {"ingestion", "settings"},
+    "tables": {"ingestion", "delta", "settings"},
     "pipelines": {"tables"},
-    "reports": {"tables", "ingestion", "run"},
+    "reports": {"tables", "ingestion", "delta", "run"},
     "run": {"tables"},
 }
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from medallion_assets.delta import log
 from medallion_assets.simulators import land
-from medallion_assets.tables import log
 
 SECONDS = 240
 """A quiet machine needs about 40: sensor tick, run process, Spark."""

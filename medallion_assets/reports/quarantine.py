@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from medallion_assets.tables import log
+from medallion_assets.delta import log
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 

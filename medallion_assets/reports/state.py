@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from medallion_assets.delta import batches, log, progress
 from medallion_assets.ingestion import ledger as ledgers
-from medallion_assets.tables import batches, log, progress
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.verdicts import verdicts

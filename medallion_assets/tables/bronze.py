@@ -9,16 +9,17 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.ingestion.inference import schema_of
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
 from medallion_assets.ingestion.reading import records_of
 from medallion_assets.ingestion.staging import Staging
-from medallion_assets.tables import log
-from medallion_assets.tables.batches import Batch
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.quarantined import from_records
 from medallion_assets.tables.table import Table
-from medallion_assets.tables.write import Stamp, append, write_judged
+from medallion_assets.tables.write import write_judged
 
 PARSED_ALREADY = "SELECT DISTINCT source_file AS f FROM t WHERE reason_class = 'parse'"
 PROVENANCE = ("_source_file", "_source_modified_at")

@@ -8,8 +8,8 @@ aggregate, upstream's commits against the rows its groups say they stand for.
 from dataclasses import dataclass
 from pathlib import Path
 
+from medallion_assets.delta import batches, log, progress
 from medallion_assets.ingestion import ledger as ledgers
-from medallion_assets.tables import batches, log, progress
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 

@@ -5,10 +5,6 @@ class DeclarationError(ValueError):
     """A table was declared in a way that cannot work; raised when the declaration loads."""
 
 
-class TableBusy(RuntimeError):
-    """Another run holds the table; nothing was read or written."""
-
-
 class ExpectationFailed(RuntimeError):
     """An expectation that says ``fail`` was broken; the batch was not written."""
 

@@ -4,11 +4,12 @@ import time
 
 from pyspark.sql import DataFrame
 
-from medallion_assets.tables.batches import Batch
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version, pinned_versions
 from medallion_assets.tables.table import Table
-from medallion_assets.tables.write import Stamp, append, write_judged
+from medallion_assets.tables.write import write_judged
 
 
 def write_rows(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from medallion_assets.tables import log
-from medallion_assets.tables.batches import write_json
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import write_json
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 

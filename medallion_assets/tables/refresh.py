@@ -9,17 +9,17 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.lease import held
 from medallion_assets.ingestion import discover
-from medallion_assets.tables import batches, log, progress
-from medallion_assets.tables.batches import Batch
 from medallion_assets.tables.bronze import write_files
 from medallion_assets.tables.errors import CheckpointMismatch
 from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import write_aggregate, write_rows
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.lease import held
 from medallion_assets.tables.table import Table
-from medallion_assets.tables.write import Stamp
 
 ALL_FILES = 1_000_000_000
 """A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
-from medallion_assets.tables import batches, log
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table

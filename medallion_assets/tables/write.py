@@ -1,46 +1,15 @@
 """Writes a micro-batch into a table and its quarantine, each once however often it is replayed."""
 
-import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.tables import log
+from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.tables.judge import counters, judged, written_columns
 from medallion_assets.tables.quarantined import from_rules
 from medallion_assets.tables.table import Table
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """Who writes: what makes a replayed batch known, and what its commits are signed with.
-
-    Attributes:
-        app_id: Table and streaming query; a new checkpoint has a new one, or Delta would ignore its batches.
-        batch_id: The micro-batch's number.
-        note: Goes into each commit's user metadata.
-    """
-
-    app_id: str
-    batch_id: int
-    note: Mapping[str, Any]
-
-    def committed_to(self, path: Path) -> bool:
-        """True where an earlier attempt at this batch already committed there."""
-        return log.committed_batch(path, self.app_id) >= self.batch_id
-
-
-def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append") -> None:
-    """Writes the rows in one commit that a replay of the same batch repeats without effect."""
-    writer = rows.write.format("delta").mode(mode).option("txnAppId", stamp.app_id)
-    writer = writer.option("txnVersion", stamp.batch_id).option("userMetadata", json.dumps(stamp.note))
-    option = "mergeSchema" if mode == "append" else "overwriteSchema"
-    writer.option(option, "true").save(str(path))
 
 
 def write_judged(
@@ -54,7 +23,7 @@ def write_judged(
     verdict = judged(rows, table, existing)
     counts = _write_good(verdict, table, path, stamp)
     if counts["quarantine"] and not stamp.committed_to(quarantine):
-        append(from_rules(verdict, table, stamp.batch_id, str(stamp.note["run_id"])), quarantine, stamp)
+        append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), quarantine, stamp)
     return counts
 
 

@@ -13,12 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.run import run_tables
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
-from medallion_assets.tables import log
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen
 

@@ -6,11 +6,12 @@ import shutil
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta.errors import TableBusy
+from medallion_assets.delta.lease import held
 from medallion_assets.tables import Pipeline, expect, stream
 from medallion_assets.tables import write as writes
 from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import CheckpointMismatch, ExpectationFailed, TableBusy
-from medallion_assets.tables.lease import held
+from medallion_assets.tables.errors import CheckpointMismatch, ExpectationFailed
 from medallion_assets.tables.refresh import refresh
 
 pytestmark = pytest.mark.spark

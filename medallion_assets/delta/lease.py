@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from medallion_assets.tables.errors import TableBusy
+from medallion_assets.delta.errors import TableBusy
 
 WAIT_SECONDS = 600.0
 """Longer than a usual refresh: a second run queues rather than fails."""

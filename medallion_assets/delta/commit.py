@@ -1,0 +1,43 @@
+"""Commits a micro-batch into a Delta table once, however often it is replayed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from medallion_assets.delta import log
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Who writes: what makes a replayed batch known, and what its commits are signed with.
+
+    Attributes:
+        app_id: Table and streaming query; a new checkpoint has a new one, or Delta would ignore its batches.
+        batch_id: The micro-batch's number.
+        note: Goes into each commit's user metadata.
+    """
+
+    app_id: str
+    batch_id: int
+    note: Mapping[str, Any]
+
+    @property
+    def run_id(self) -> str:
+        """Who asked for the batch."""
+        return str(self.note["run_id"])
+
+    def committed_to(self, path: Path) -> bool:
+        """True where an earlier attempt at this batch already committed there."""
+        return log.committed_batch(path, self.app_id) >= self.batch_id
+
+
+def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append") -> None:
+    """Writes the rows in one commit that a replay of the same batch repeats without effect."""
+    writer = rows.write.format("delta").mode(mode).option("txnAppId", stamp.app_id)
+    writer = writer.option("txnVersion", stamp.batch_id).option("userMetadata", json.dumps(stamp.note))
+    option = "mergeSchema" if mode == "append" else "overwriteSchema"
+    writer.option(option, "true").save(str(path))

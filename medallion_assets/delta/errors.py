@@ -1,0 +1,5 @@
+"""What can be wrong with a table's store; each message names the table and the way out."""
+
+
+class TableBusy(RuntimeError):
+    """Another run holds the table; nothing was read or written."""
