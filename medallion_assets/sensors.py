@@ -8,6 +8,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from medallion_assets.delta import log
 from medallion_assets.ingestion import unseen_files
+from medallion_assets.ingestion.discovery import Look
 from medallion_assets.resources import LakeResource
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import Lake
@@ -95,7 +96,7 @@ def beside_the_chains() -> dg.AutomationConditionSensorDefinition:
 def _news(table: Table, lake: Lake) -> News | None:
     assert table.source is not None
     folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table.pipeline, table.source)
-    new = unseen_files(folder, ledger, table.source, lake.settings.settle_seconds)
+    new = unseen_files(folder, ledger, table.source, Look(lake.settings.settle_seconds))
     waiting = not why_not(table, lake)
     if not new and not waiting:
         return None

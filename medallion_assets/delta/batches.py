@@ -22,8 +22,10 @@ class Batch:
         written, quarantined, duplicates, dropped: What became of them.
         rules: Rows that broke each expectation, those that only warn included.
         files: Landing files read, for bronze.
+        rescued: Rows written with something in their rescued data column.
+        missing: Records of files that were gone, or had changed, when they were to be read.
         statics: Version of each static input.
-        total_duplicates, total_dropped: The same over all batches so far.
+        total_duplicates, total_dropped, total_missing: The same over all batches so far.
     """
 
     number: int
@@ -34,10 +36,13 @@ class Batch:
     dropped: int = 0
     rules: dict[str, int] = field(default_factory=dict)
     files: int = 0
+    rescued: int = 0
+    missing: int = 0
     seconds: float = 0.0
     statics: dict[str, int] = field(default_factory=dict)
     total_duplicates: int = 0
     total_dropped: int = 0
+    total_missing: int = 0
     run_id: str = ""
 
 

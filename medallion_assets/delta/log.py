@@ -26,6 +26,11 @@ def row_count(path: Path, at_version: int | None = None) -> int:
     return int(sum(n or 0 for n in files.column("num_records").to_pylist()))
 
 
+def properties(path: Path) -> dict[str, str]:
+    """Gives the table's properties, none where there is no table."""
+    return dict(DeltaTable(str(path)).metadata().configuration) if exists(path) else {}
+
+
 def committed_batch(path: Path, app_id: str) -> int:
     """Gives the last micro-batch this writer committed, -1 where it committed none."""
     if not exists(path):

@@ -4,19 +4,33 @@ This count is one side of bronze's conservation: what Spark committed for a file
 """
 
 import csv
-import gzip
 import hashlib
 import io
+import lzma
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
+import pyarrow as pa
+
+from medallion_assets.ingestion.csv_text import CsvText, Dialect, Row
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.errors import UnreadableFile
+from medallion_assets.ingestion.footers import footer
+from medallion_assets.ingestion.opening import Wrapping, wrapping
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.xml_text import elements
 
 BLOCK_BYTES = 1 << 20
+WIDEST_HEADER = 1000
+"""Spark's CSV parser stops at 20,480 columns, and its plans grow slow long before."""
+
+BLANK = b" \t\r\n"
+"""What Spark's side trims before it calls a line blank."""
+
+BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException)
+"""What the decompressors and footers of a damaged file raise; ``gzip.BadGzipFile`` is an ``OSError``."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +40,9 @@ class Contents:
     Attributes:
         tag: SHA-256 of the bytes as they lie on disk.
         records: Records the file holds; blank lines and a CSV's header are none.
-        layout: ``lines`` (a record a line) or ``document`` (records span or share lines).
-        header: The CSV's column names as one CSV line, empty for JSON.
+        layout: How Spark is to get them: ``lines`` and ``native`` as the file lies, ``recoded`` as a plain
+            copy; ``document``, ``cells`` and ``elements`` cut into records first; ``rows`` as Parquet.
+        header: The CSV's column names as one CSV line; the schema of a file that carries its own.
     """
 
     tag: str
@@ -36,59 +51,126 @@ class Contents:
     header: str = ""
 
 
-def opened(path: Path) -> BinaryIO:
-    """Gives the file's uncompressed bytes; ``.gz`` is told by its name, as Spark does."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
 def contents(path: Path, source: Source) -> Contents:
     """Gives the file's tag, its count of records and how they lie.
 
     Raises:
-        UnreadableFile: The bytes are no whole gzip file, or no text in the source's encoding.
+        UnreadableFile: The bytes are no whole file of the kind its name or the source says.
         OSError: The file cannot be opened.
     """
+    path.open("rb").close()
     try:
-        return _json(path) if source.format == "json" else _csv(path, source)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as broken:
-        raise UnreadableFile(f"not a whole gzip file: {broken}") from broken
-    except UnicodeDecodeError as broken:
-        raise UnreadableFile(
-            f"not text in {broken.encoding}: {broken.reason} at byte {broken.start}"
-        ) from broken
+        count = COUNTERS.get(source.format, _native)
+        return count(path, source)
+    except BROKEN as broken:
+        raise UnreadableFile(f"not a whole file: {broken or type(broken).__name__}") from broken
 
 
-def _json(path: Path) -> Contents:
-    documents = as_documents(path)
+def csv_rows(path: Path, source: Source, wrapping: Wrapping) -> list[Row]:
+    """Gives a CSV file's records, header included, cut as RFC 4180 writes them."""
+    with wrapping.text(path) as text:
+        return list(CsvText(text.read(), Dialect.of(source)).rows())
+
+
+def _json(path: Path, source: Source) -> Contents:
+    wrapped = wrapping(path, source)
+    documents = as_documents(path, wrapped, source.option("multiLine", default="auto"))
     if documents is not None:
         return Contents(_tag(path), len(documents), "document")
-    with opened(path) as lines:
-        return Contents(_tag(path), sum(map(_records_on, lines)), "lines")
+    return _lines(path, wrapped, _records_on)
+
+
+def _text(path: Path, source: Source) -> Contents:
+    wrapped = wrapping(path, source)
+    if source.option("wholetext", default="false") == "true":
+        with wrapped.opened(path) as file:
+            return Contents(_tag(path), 1 if file.read(1) else 0, "lines" if wrapped.plain else "recoded")
+    return _lines(path, wrapped, _lines_in)
+
+
+def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) -> Contents:
+    if wrapped.plain:
+        with wrapped.opened(path) as lines:
+            return Contents(_tag(path), sum(map(records_in, lines)), "lines")
+    with wrapped.text(path) as text:
+        records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in text)
+    return Contents(_tag(path), records, "recoded")
+
+
+def _lines_in(line: bytes) -> int:
+    # Spark ends a line at a lone carriage return too; Python's file iteration does not.
+    return len(line.splitlines())
 
 
 def _records_on(line: bytes) -> int:
-    # Spark ends a line at a lone carriage return too; Python's file iteration does not.
     if b"\r" in line[:-2]:
-        return sum(1 for part in line.splitlines() if part.strip())
-    return 1 if line.strip() else 0
+        return sum(1 for part in line.splitlines() if part.strip(BLANK))
+    return 1 if line.strip(BLANK) else 0
 
 
 def _csv(path: Path, source: Source) -> Contents:
-    encoding = source.reader_options.get("encoding", "utf-8-sig")
-    with io.TextIOWrapper(opened(path), encoding=encoding, newline="") as text:
-        reader = csv.reader(text, delimiter=source.reader_options.get("sep", ","))
-        header = next((row for row in reader if row), [])
-        starts_at = reader.line_num
-        records = sum(1 for row in reader if row)
-        layout = "lines" if reader.line_num - starts_at <= records + _blank_lines(path) else "document"
+    wrapped = wrapping(path, source)
+    by_name = source.option("header", default="true") == "true"
+    if wrapped.plain and by_name:
+        plain = _plain_csv(path, wrapped, Dialect.of(source))
+        if plain:
+            return plain
+    rows = csv_rows(path, source, wrapped)
+    header = _header(rows, by_name)
+    return Contents(_tag(path), len(rows) - (1 if rows and by_name else 0), "cells", header)
+
+
+def _header(rows: list[Row], by_name: bool) -> str:
+    """Gives the first record's cells as the header, or numbered names as Spark gives them."""
+    if not rows:
+        return ""
+    return _line(rows[0].cells if by_name else [f"_c{i}" for i in range(len(rows[0].cells))])
+
+
+def _plain_csv(path: Path, wrapped: Wrapping, dialect: Dialect) -> Contents | None:
+    """Gives a file no two parsers can disagree on, None for any other: no quote, one kind of line end."""
+    records, header = 0, b""
+    odd = [mark.encode() for mark in (dialect.quote, dialect.escape, dialect.comment, "\0") if mark]
+    with wrapped.opened(path) as lines:
+        for line in lines:
+            bare = line.rstrip(b"\r\n")
+            if any(mark in line for mark in odd) or b"\r" in bare or not _is_utf8(line):
+                return None
+            if bare and not bare.strip():
+                return None
+            records += 1 if bare else 0
+            header = header or bare
+    cells = header.decode().split(dialect.sep)
+    if len(cells) > WIDEST_HEADER or len(dialect.sep) != 1:
+        return None
+    return Contents(_tag(path), max(records - 1, 0), "lines", _line(cells) if header else "")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line(cells: "tuple[str | None, ...] | list[str]") -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(header)
-    return Contents(_tag(path), records, layout, line.getvalue())
+    csv.writer(line, lineterminator="").writerow(cells)
+    return line.getvalue()
 
 
-def _blank_lines(path: Path) -> int:
-    with opened(path) as lines:
-        return sum(1 for line in lines if not line.strip())
+def _xml(path: Path, source: Source) -> Contents:
+    wrapped = wrapping(path, source)
+    with wrapped.opened(path) as file:
+        return Contents(_tag(path), sum(1 for _ in elements(file, source)), "elements")
+
+
+def _native(path: Path, source: Source) -> Contents:
+    if source.format == "binaryFile":
+        return Contents(_tag(path), 1, "native")
+    records, schema = footer(path, source.format)
+    return Contents(_tag(path), records, "rows" if source.format == "avro" else "native", schema)
 
 
 def _tag(path: Path) -> str:
@@ -97,3 +179,8 @@ def _tag(path: Path) -> str:
         while block := file.read(BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
+
+
+COUNTERS: dict[str, Callable[[Path, Source], Contents]] = {
+    "json": _json, "csv": _csv, "text": _text, "xml": _xml,
+}  # fmt: skip

@@ -1,20 +1,21 @@
-"""Which files are there, which are new, and what is inside them: decided without a JVM."""
+"""Which files are new, and what is inside them: decided without a JVM, written to the ledger."""
 
-import os
-import stat
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
 from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.counting import Contents, contents
 from medallion_assets.ingestion.errors import UnreadableFile
-from medallion_assets.ingestion.ledger import ADMITTED, CHANGED, REFUSED, Entry
+from medallion_assets.ingestion.ledger import ADMITTED, CHANGED, REFUSED, SKIPPED, Entry
+from medallion_assets.ingestion.listing import Sighting, listed
 from medallion_assets.ingestion.options import Source
 
-LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
+OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
+LAY_THERE = "it lay there at the first look, and include_existing_files is false"
 
 
 @dataclass(frozen=True)
@@ -27,68 +28,70 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """A file as the listing shows it."""
+class Look:
+    """How a look is made.
 
-    path: str
-    size: int
-    modified_at: datetime
-    refusal: str = ""
-
-
-def listed(folder: Path, source: Source) -> Iterator[Sighting]:
-    """Gives every file meant for loading, and every other thing under a name that is."""
-    for entry in sorted(os.scandir(folder), key=lambda e: e.name) if folder.is_dir() else ():
-        if entry.is_dir(follow_symlinks=False):
-            if source.recursive_file_lookup and not entry.name.startswith(("_", ".")):
-                yield from listed(Path(entry.path), source)
-        elif source.takes(entry.name):
-            yield _sighting(entry)
-
-
-def unseen_files(folder: Path, ledger: Path, source: Source, settle_seconds: float = 0) -> list[Sighting]:
-    """Gives the files the ledger does not know as they are now, oldest first; writes nothing.
-
-    A file younger than ``settle_seconds`` may still be being written: it waits for a later look.
+    Attributes:
+        settle_seconds: A younger file may still be being written: it waits for a later look.
+        only: Paths to look at alone; all where None.
+        again: Takes files that were taken before once more.
     """
-    known = ledgers.last_seen(ledger)
-    settled = time.time() - settle_seconds
-    new = [
-        s for s in listed(folder, source) if known.get(s.path, (None, None))[:2] != (s.size, s.modified_at)
-    ]
-    ripe = [s for s in new if not settle_seconds or s.modified_at.timestamp() <= settled]
+
+    settle_seconds: float = 0
+    only: Collection[str] | None = None
+    again: bool = False
+    known: dict[str, ledgers.Seen] = field(default_factory=dict, compare=False)
+
+
+def unseen_files(location: Path, ledger: Path, source: Source, look: Look | None = None) -> list[Sighting]:
+    """Gives the files the ledger does not know as they are now, oldest first; writes nothing."""
+    look = look or Look()
+    known = look.known or ledgers.last_seen(ledger)
+    wait = look.settle_seconds if source.settle_seconds is None else source.settle_seconds
+    settled = time.time() - wait
+    chosen = (s for s in listed(location, source) if look.only is None or s.path in look.only)
+    new = [s for s in chosen if look.again or known.get(s.path, (None, None))[:2] != (s.size, s.modified_at)]
+    ripe = [s for s in new if not wait or s.modified_at.timestamp() <= settled]
     return sorted(ripe, key=lambda s: (s.modified_at, s.path))
 
 
-def discover(folder: Path, ledger: Path, source: Source, settle_seconds: float = 0) -> Arrivals:
-    """Adds what is new in the landing zone to the ledger, a commit for each micro-batch to come."""
-    known = ledgers.last_seen(ledger)
-    new = unseen_files(folder, ledger, source, settle_seconds)
-    entries = [e for e in (_entry(s, source, known.get(s.path)) for s in new) if e]
+def discover(location: Path, ledger: Path, source: Source, look: Look | None = None) -> Arrivals:
+    """Adds what is new at a source to its ledger, a commit for each micro-batch to come."""
+    entries = entries_of(location, ledger, source, look or Look())
     for chunk in _chunks(entries, source):
         ledgers.append(ledger, chunk)
     admitted = [e for e in entries if e.status == ADMITTED]
     return Arrivals(len(admitted), len(entries) - len(admitted), sum(e.records for e in admitted))
 
 
-def _sighting(entry: "os.DirEntry[str]") -> Sighting:
-    found = entry.stat(follow_symlinks=False)
-    # Whole microseconds: what Delta's timestamps hold.
-    modified = LONG_AGO.fromtimestamp(found.st_mtime_ns // 1000 / 1e6, tz=timezone.utc)
-    refusal = (
-        "" if stat.S_ISREG(found.st_mode) else "not a regular file: a link could lead out of the landing zone"
-    )
-    path = os.fsencode(entry.path).decode("utf-8", "backslashreplace")
-    if path != entry.path:
-        refusal = "its name is not UTF-8"
-    return Sighting(path, found.st_size, modified, refusal)
+def entries_of(location: Path, ledger: Path, source: Source, look: Look) -> list[Entry]:
+    """Gives the ledger rows a look would add, oldest file first; writes nothing."""
+    known = _known(ledger)
+    first = not source.include_existing_files and not ledgers.exists(ledger)
+    new = unseen_files(location, ledger, source, Look(look.settle_seconds, look.only, look.again, known))
+    entries = []
+    for seen in new:
+        entry = (
+            _refused(seen, SKIPPED, LAY_THERE) if first else _entry(seen, source, known.get(seen.path), look)
+        )
+        entries += [entry] if entry else []
+    return entries
 
 
-def _entry(seen: Sighting, source: Source, known: tuple[int, datetime, str] | None) -> Entry | None:
+def _known(ledger: Path) -> dict[str, ledgers.Seen]:
+    """Gives what the ledger last saw of each path; a file that was gone when it was to be read is unknown."""
+    known = ledgers.last_seen(ledger)
+    for path in outcomes.lost(ledger):
+        known.pop(path, None)
+    return known
+
+
+def _entry(seen: Sighting, source: Source, known: ledgers.Seen | None, look: Look) -> Entry | None:
     if seen.refusal:
         return _refused(seen, REFUSED, seen.refusal)
-    if known and known[2] != REFUSED:
-        return _refused(seen, CHANGED, "overwritten after it was taken: its first contents stay loaded")
+    taken = known is not None and known[2] in (ADMITTED, CHANGED) and known[0] > 0
+    if taken and source.allow_overwrites == "ignore" and not look.again:
+        return _refused(seen, CHANGED, OVERWRITTEN)
     try:
         inside = contents(Path(seen.path), source)
     except (UnreadableFile, OSError) as problem:
@@ -119,11 +122,13 @@ def _refused(seen: Sighting, status: str, reason: str) -> Entry:
 
 def _chunks(entries: list[Entry], source: Source) -> Iterator[list[Entry]]:
     chunk: list[Entry] = []
+    size = 0
     for entry in entries:
-        size = sum(e.size for e in chunk) + entry.size
-        if chunk and (len(chunk) >= source.max_files_per_trigger or size > source.max_bytes_per_trigger):
+        full = len(chunk) >= source.max_files_per_trigger or size + entry.size > source.max_bytes_per_trigger
+        if chunk and full:
             yield chunk
-            chunk = []
+            chunk, size = [], 0
         chunk.append(entry)
+        size += entry.size
     if chunk:
         yield chunk

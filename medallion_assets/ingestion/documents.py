@@ -1,84 +1,95 @@
 """JSON whose records are not a line each: arrays and pretty-printed values, cut into records."""
 
-import gzip
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-PROBE_BYTES = 1 << 16
+from medallion_assets.ingestion.opening import Wrapping
+
+PROBE_CHARACTERS = 1 << 16
 MAX_DOCUMENT_BYTES = 1 << 30
 """A document is cut up in memory; a larger one is read a line at a time, and its lines quarantined."""
 
+LINE_END = re.compile(r"\r\n|\r|\n")
 BETWEEN = " \t\r\n,"
+EMPTY_ARRAY = "[]"
+"""An array without elements stands for one record: else the file would be in no count."""
+
+NO_VALUE = (ValueError, RecursionError)
+"""What the decoder raises; nesting beyond Python's stack is no document of ours to cut."""
+
 _decoder = json.JSONDecoder()
 
 
-def as_documents(path: Path) -> list[str] | None:
+def as_documents(path: Path, wrapping: Wrapping, multi_line: str = "auto") -> list[str] | None:
     """Gives the file's records as one JSON text each, or None where each line is a record of its own.
 
-    Decided by the first value alone: one that ends on the line it began on, and is no array, makes
-    the file a file of lines, so that broken lines in it are quarantined one by one.
-    What follows the last whole value is one record more: malformed, and quarantined as such.
+    With ``auto`` it is decided by the first value alone: one that ends on the line it began on, and is
+    no array, makes the file a file of lines, so that broken lines in it are quarantined one by one.
+    With ``true`` values are cut wherever they end, several on a line too. What follows the last whole
+    value is one record more: malformed, and quarantined as such.
     """
-    data = _read(path)
-    if data is None or _first_line_stands_alone(data):
+    if multi_line == "false" or path.stat().st_size > MAX_DOCUMENT_BYTES:
         return None
-    return _values(data.decode("utf-8-sig").strip())
-
-
-def _read(path: Path) -> bytes | None:
-    if path.stat().st_size > MAX_DOCUMENT_BYTES:
-        return None
-    open_file = gzip.open if path.suffix == ".gz" else Path.open
-    with open_file(path, "rb") as file:
-        probe: bytes = file.read(PROBE_BYTES)
-        if _first_line_stands_alone(probe):
+    with wrapping.text(path) as text:
+        probe = text.read(PROBE_CHARACTERS)
+        if multi_line == "auto" and _is_lines(probe, whole=len(probe) < PROBE_CHARACTERS):
             return None
-        return probe + file.read()
+        everything = probe + text.read(MAX_DOCUMENT_BYTES)
+    if multi_line == "auto" and _is_lines(everything, whole=True):
+        return None
+    return list(_values(everything.strip()))
 
 
-def _first_line_stands_alone(data: bytes) -> bool:
-    lines = data.lstrip(b"\xef\xbb\xbf \t\r\n").splitlines()
-    if not lines or not lines[0].lstrip().startswith((b"{", b"[")):
+def _is_lines(text: str, whole: bool) -> bool:
+    """True where the text is surely a record a line; a text cut off may leave that open."""
+    start = text.lstrip(" \t\r\n")
+    if not start.startswith(("{", "[")):
         return True
+    first = LINE_END.split(start, 1)
     try:
-        return not isinstance(json.loads(lines[0]), list)
-    except ValueError:
-        return not _opens_a_whole_value(data)
+        return not isinstance(json.loads(first[0]), list) and (whole or len(first) > 1)
+    except NO_VALUE:
+        return whole and not _opens_a_whole_value(start)
 
 
-def _opens_a_whole_value(data: bytes) -> bool:
+def _opens_a_whole_value(start: str) -> bool:
     try:
-        text = data.decode("utf-8-sig").lstrip()
-        _, end = _decoder.raw_decode(text)
-    except ValueError:
+        _, end = _decoder.raw_decode(start)
+    except NO_VALUE:
         return False
-    return len(text[:end].splitlines()) > 1
+    return LINE_END.search(start, 0, end) is not None
 
 
-def _values(text: str) -> list[str]:
-    records: list[str] = []
-    while text:
+def _values(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
         try:
-            _, end = _decoder.raw_decode(text)
-        except ValueError:
-            return [*records, _on_one_line(text)]
-        records += _items(text[:end]) if text.startswith("[") else [_on_one_line(text[:end])]
-        text = text[end:].lstrip(BETWEEN)
-    return records
+            _, end = _decoder.raw_decode(text, at)
+        except NO_VALUE:
+            yield _on_one_line(text[at:])
+            return
+        if text[at] == "[":
+            yield from _items(text[at:end])
+        else:
+            yield _on_one_line(text[at:end])
+        at = _next(text, end)
 
 
-def _items(array: str) -> list[str]:
+def _items(array: str) -> Iterator[str]:
     """Gives the elements of a whole array as they are written: reading and writing would round numbers."""
-    items, at = [], 1
-    while (at := _next(array, at)) < len(array) - 1:
+    at = _next(array, 1)
+    if at >= len(array) - 1:
+        yield EMPTY_ARRAY
+    while at < len(array) - 1:
         _, end = _decoder.raw_decode(array, at)
-        items.append(_on_one_line(array[at:end]))
-        at = end
-    return items
+        yield _on_one_line(array[at:end])
+        at = _next(array, end)
 
 
-def _next(array: str, at: int) -> int:
-    while array[at] in BETWEEN:
+def _next(text: str, at: int) -> int:
+    while at < len(text) and text[at] in BETWEEN:
         at += 1
     return at
 

@@ -1,4 +1,6 @@
-"""What can be wrong with a source or a file, each with its own name."""
+"""What can be wrong with a source, a file or a batch, each with its own name."""
+
+from collections.abc import Mapping, Sequence
 
 
 class SourceError(ValueError):
@@ -7,3 +9,32 @@ class SourceError(ValueError):
 
 class UnreadableFile(Exception):
     """A file's bytes cannot be read as what its name says; it stays out, and the ledger says why."""
+
+
+class BatchRefused(RuntimeError):
+    """A batch was stopped by a rule its source declares; nothing of it was written, nothing is lost."""
+
+
+class NewColumns(BatchRefused):
+    """Files brought columns, and the source's mode is ``failOnNewColumns``."""
+
+    def __init__(self, source: str, added: Mapping[str, str], files: Sequence[str]) -> None:
+        """Names the columns and the files they may be in."""
+        columns = ", ".join(f"{name} {kind}" for name, kind in added.items())
+        super().__init__(
+            f"source {source!r}: new columns {columns} in one of {', '.join(files[:5])}, and its "
+            "schema_evolution_mode is failOnNewColumns. Nothing of the batch was written and nothing is "
+            "lost: add the columns to the schema or change the mode, and run again."
+        )
+
+
+class MalformedRecord(BatchRefused):
+    """A record is malformed, and the source says ``FAILFAST``."""
+
+    def __init__(self, source: str, file: str, reason: str, record: str) -> None:
+        """Names the file and the record."""
+        super().__init__(
+            f"source {source!r}: {reason} in {file}, and malformed is FAILFAST. Nothing of the batch was "
+            "written and nothing is lost: mend the file, or quarantine such records. The record: "
+            f"{record[:200]}"
+        )

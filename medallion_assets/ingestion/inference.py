@@ -1,26 +1,60 @@
-"""The schema a source's rows have: declared, or inferred from its first files, with hints on top."""
+"""The columns and types that files bring, read from their records, headers or footers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
 
 from medallion_assets.ingestion.errors import SourceError
+from medallion_assets.ingestion.evolution import grown, is_column
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.read_columnar import columnar_frame
+from medallion_assets.ingestion.read_csv import csv_records, header_names
+from medallion_assets.ingestion.read_json import json_lines
+from medallion_assets.ingestion.read_whole import BINARY, TEXT
+from medallion_assets.ingestion.reading import groups
 from medallion_assets.ingestion.staging import Staging
 
-SAMPLE_FILES = 1000
+GUESSES = ("bigint", "double", "boolean", "date", "timestamp")
+"""Types a CSV column may turn out to have, the first that every value fits."""
 
 
-def schema_of(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
-    """Gives the columns and types rows of this source have.
-
-    Without a declared schema the files are sampled: JSON types come from the values, CSV columns
-    are text under the header's names. A hint's type wins over either, and may add a column.
+def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
+    """Gives what these files' sound records have: json's, csv's and xml's columns as strings unless
+    ``infer_column_types``, the files' own types for formats that carry them.
     """
-    base = _ddl(source.schema) if source.schema else _inferred(spark, source, files[:SAMPLE_FILES], staging)
-    return _with_hints(base, _ddl(source.schema_hints))
+    if source.format in ("text", "binaryFile"):
+        return TEXT if source.format == "text" else BINARY
+    if source.format == "csv":
+        return _of_headers(spark, source, files, staging)
+    if source.format in ("json", "xml"):
+        return _of_objects(spark, source, files, staging)
+    schemas = [columnar_frame(spark, group, source, staging).schema for group in groups(files)]
+    return reduce(lambda a, b: grown(a, b, widening=True).schema, map(_clean, schemas))
+
+
+def declared(source: Source) -> StructType:
+    """Gives the declared columns, none where they are to be inferred.
+
+    Raises:
+        SourceError: The text is a type, but no list of columns.
+    """
+    return _ddl(source.schema)
+
+
+def with_hints(base: StructType, hints: str) -> StructType:
+    """Gives the schema with the hints' types; a hint may name a nested field, or add a column."""
+    nested: dict[str, DataType] = {}
+    for hint in _split(hints):
+        name, _, kind = hint.strip().partition(" ")
+        nested[name.strip("`")] = _ddl(f"c {kind}")["c"].dataType
+    for path, wanted in nested.items():
+        base = _hinted(base, path.split("."), wanted)
+    return base
 
 
 def _ddl(text: str) -> StructType:
@@ -30,16 +64,105 @@ def _ddl(text: str) -> StructType:
     return found
 
 
-def _inferred(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
-    paths = [staging.readable(file) for file in files]
-    if source.format == "json":
-        found = spark.read.option("mode", "DROPMALFORMED").json(paths).schema
-    else:
-        found = spark.read.options(header="true", **source.reader_options).csv(paths).schema
-    return StructType([field for field in found.fields if not field.name.startswith("_")])
+def _split(hints: str) -> list[str]:
+    """Cuts a column list at its outer commas."""
+    parts, depth = [""], 0
+    for mark in hints:
+        depth += (mark in "<(") - (mark in ">)")
+        if mark == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return [part for part in parts if part.strip()]
 
 
-def _with_hints(base: StructType, hints: StructType) -> StructType:
-    hinted: dict[str, StructField] = {field.name: field for field in hints.fields}
-    kept = [hinted.pop(field.name, field) for field in base.fields]
-    return StructType([*kept, *hinted.values()])
+def _hinted(base: StructType, at: list[str], kind: DataType) -> StructType:
+    head, rest = at[0], at[1:]
+    fields = {field.name: field for field in base.fields}
+    old = fields[head].dataType if head in fields else StructType()
+    fields[head] = StructField(head, _inside(old, rest, kind) if rest else kind)
+    return StructType(list(fields.values()))
+
+
+def _inside(old: DataType, at: list[str], kind: DataType) -> DataType:
+    if isinstance(old, ArrayType) and at[0] == "element":
+        return ArrayType(_inside(old.elementType, at[1:], kind) if at[1:] else kind)
+    if isinstance(old, MapType) and at[0] == "value":
+        return MapType(old.keyType, _inside(old.valueType, at[1:], kind) if at[1:] else kind)
+    return _hinted(old if isinstance(old, StructType) else StructType(), at, kind)
+
+
+def _of_headers(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
+    names = {
+        name: None for file in files for name in header_names(file.header) if file.records or file.header
+    }
+    strings = StructType([StructField(name, StringType()) for name in names])
+    if not source.infer_column_types or not names:
+        return strings
+    text = grown(StructType(), strings).schema
+    records = reduce(
+        DataFrame.unionByName, (csv_records(spark, g, source, text, staging) for g in groups(files))
+    )
+    return StructType([StructField(name, kind) for name, kind in _guessed(records, text)])
+
+
+def _guessed(records: DataFrame, text: StructType) -> Iterator[tuple[str, DataType]]:
+    cells = {name: F.trim(records[f"`{name.replace('`', '``')}`"]) for name in text.names}
+    counts = [F.count(cell).alias(f"{i}") for i, cell in enumerate(cells.values())]
+    fits = [
+        F.count(cell.try_cast(kind)).alias(f"{i}:{kind}")
+        for i, cell in enumerate(cells.values())
+        for kind in GUESSES
+    ]
+    found = records.where("_reason IS NULL").agg(*counts, *fits).first()
+    assert found is not None
+    for i, name in enumerate(cells):
+        kind = next((k for k in GUESSES if found[f"{i}"] and found[f"{i}:{k}"] == found[f"{i}"]), "string")
+        yield name, _ddl(f"c {kind}")["c"].dataType
+
+
+def _of_objects(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
+    sound = json_lines(spark, files, staging).where("_why IS NULL")
+    if source.infer_column_types:
+        with _case_sensitive(spark):
+            return _clean(spark.read.json(sound.select("value")).schema)
+    keys = sound.select(F.explode(F.array_distinct(F.json_object_keys("value"))).alias("key"))
+    # Of names that differ in case only the more frequent one is first, and becomes the column.
+    counted = sorted(
+        keys.groupBy("key").count().collect(), key=lambda r: (r["key"].lower(), -r["count"], r["key"])
+    )
+    return StructType([StructField(row["key"], StringType()) for row in counted])
+
+
+@contextmanager
+def _case_sensitive(spark: SparkSession) -> Iterator[None]:
+    # Keys that differ in case only would else make inference fail as a whole.
+    before = spark.conf.get("spark.sql.caseSensitive", "false")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", str(before))
+
+
+def _clean(schema: StructType) -> StructType:
+    """Gives the schema with only what a table can hold below its top level."""
+    return StructType([StructField(f.name, _storable(f.dataType)) for f in schema.fields])
+
+
+def _storable(kind: DataType) -> DataType:
+    if isinstance(kind, NullType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_storable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _storable(kind.valueType))
+    if isinstance(kind, StructType):
+        by_case = {f.name.lower(): f for f in reversed(kind.fields) if is_column(f.name)}
+        kept = [
+            StructField(f.name, _storable(f.dataType))
+            for f in kind.fields
+            if by_case.get(f.name.lower()) is f
+        ]
+        return StructType(kept) if kept else StringType()
+    return kind

@@ -26,7 +26,10 @@ COLUMNS = pa.schema(
     ]
 )
 
-ADMITTED, REFUSED, CHANGED = "admitted", "refused", "changed"
+ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
+
+Seen = tuple[int, datetime, str]
+"""A file's size, modification time and status."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,12 @@ def rows(
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
 
 
-def last_seen(ledger: Path) -> dict[str, tuple[int, datetime, str]]:
+def last_seen(ledger: Path) -> dict[str, Seen]:
     """Gives size, modification time and status of each path as the ledger last saw it."""
-    found = rows(ledger, "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at")
-    return {r["path"]: (r["size"], r["modified_at"], r["status"]) for r in found}  # type: ignore[misc]
+    if not exists(ledger):
+        return {}
+    sql = "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at"
+    answer = pa.table(QueryBuilder().register("ledger", DeltaTable(str(ledger))).execute(sql))
+    # Column by column: a dictionary for each row takes five times as long, and 100,000 rows are usual.
+    columns = [answer.column(i).to_pylist() for i in range(4)]
+    return {path: (size, at, status) for path, size, at, status in zip(*columns, strict=True)}

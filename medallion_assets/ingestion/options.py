@@ -1,35 +1,55 @@
-"""What a bronze table may ask of its landing zone."""
+"""What a bronze table may ask of its landing zone; names and meanings follow Auto Loader."""
 
+import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from medallion_assets.ingestion.errors import SourceError
+from medallion_assets.ingestion.reader_options import MALFORMED, refused, wrong_with_reader
 
-FORMATS = ("json", "csv")
-READER_OPTIONS = {
-    "json": frozenset[str](),
-    "csv": frozenset({"sep", "quote", "escape", "encoding", "nullValue"}),
-}
+Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binaryFile"]
+EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
+OVERWRITES = ("ignore", "append")
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
+RESCUED, CORRUPT = "_rescued_data", "_corrupt_record"
+COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One landing zone ``<landing>/<pipeline>/<name>/`` and how its files are read.
+    """A landing zone and how its files are read.
 
     Attributes:
         name: The folder's name below the pipeline's landing folder.
-        format: ``json`` (a value a line, an array, or pretty-printed values) or ``csv`` (by header name).
-        schema: Columns as DDL, ``"mrn BIGINT, time DOUBLE"``; inferred from the first files where empty.
-        schema_hints: DDL whose types win over those of ``schema`` or of inference.
+        format: ``json``, ``csv``, ``parquet``, ``avro``, ``orc``, ``text``, ``xml`` or ``binaryFile``.
+        path: A folder, file or glob elsewhere; ``*``, ``?`` and ``[...]`` match within one path part.
+        schema: Columns as DDL, ``"mrn BIGINT, time DOUBLE"``; inferred from the files where empty.
+        schema_hints: DDL whose types win; ``address.zip STRING`` reaches into a struct.
+        infer_column_types: Types from the values for json, csv and xml; without it their columns are
+            strings, as Auto Loader has it, and no value is mistyped.
+        schema_evolution_mode: One of ``EVOLUTION_MODES``; ``addNewColumns`` without a schema, ``none`` with.
+        rescued_data_column: Where fields that no column takes go; ``_rescued_data`` where the schema is
+            inferred or the mode is ``rescue``, none (empty) otherwise.
+        malformed: ``QUARANTINE``; or as in Spark ``PERMISSIVE`` (the record in ``corrupt_column``),
+            ``DROPMALFORMED`` (counted) or ``FAILFAST`` (nothing of the batch is written).
+        corrupt_column: The column ``PERMISSIVE`` keeps malformed records in.
+        bad_records_path: A folder that gets malformed records as JSON lines of path, record and reason,
+            beside the quarantine.
+        partition_columns: Keys of ``key=value`` folders to keep as columns; all that are found where None.
         path_glob_filter: Only file names that match are taken.
-        recursive_file_lookup: Folders below the landing zone are looked into as well.
+        recursive_file_lookup: Folders below are looked into as well (Auto Loader's default loses them).
+        include_existing_files: False passes over what lies there at the first look.
+        modified_after, modified_before: Only files of that time, exclusive; ISO 8601, UTC where no zone.
+        allow_overwrites: ``ignore`` keeps a file's first contents, ``append`` loads its new ones as well.
+        settle_seconds: Age a file needs before it is taken; the deployment's setting where None.
         max_files_per_trigger: Files a micro-batch reads at most.
         max_bytes_per_trigger: Bytes a micro-batch reads at most; one file is always taken.
+        max_columns: Columns evolution stops at; further fields are rescued.
+        select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
         reader_options: Options of the format's reader; an unknown one is an error.
 
     Raises:
@@ -37,43 +57,116 @@ class Source:
     """
 
     name: str
-    format: Literal["json", "csv"]
+    format: Format
+    path: str = ""
     schema: str = ""
     schema_hints: str = ""
+    infer_column_types: bool = False
+    schema_evolution_mode: str = ""
+    rescued_data_column: str | None = None
+    malformed: str = "QUARANTINE"
+    corrupt_column: str = CORRUPT
+    bad_records_path: str = ""
+    partition_columns: tuple[str, ...] | None = None
     path_glob_filter: str = "*"
     recursive_file_lookup: bool = True
+    include_existing_files: bool = True
+    modified_after: str = ""
+    modified_before: str = ""
+    allow_overwrites: str = "ignore"
+    settle_seconds: float | None = None
     max_files_per_trigger: int = 1000
     max_bytes_per_trigger: int = 4 << 30
+    max_columns: int = 1000
+    select: tuple[str, ...] = ()
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
-        if self.format not in FORMATS:
-            raise SourceError(
-                f"source {self.name!r}: format {self.format!r} is not one of {', '.join(FORMATS)}"
-            )
-        unknown = set(self.reader_options) - READER_OPTIONS[self.format]
-        if unknown:
-            raise SourceError(
-                f"source {self.name!r}: no {self.format} reader option {', '.join(sorted(unknown))}"
-            )
-        for ddl in (self.schema, self.schema_hints):
-            _refuse_unless_columns(ddl, self.name)
-        if min(self.max_files_per_trigger, self.max_bytes_per_trigger) < 1:
-            raise SourceError(f"source {self.name!r}: a trigger takes at least one file and one byte")
+        for problem in filter(None, (wrong_with_reader(self.format, self.reader_options), *_wrong(self))):
+            raise refused(self.name, problem)
+
+    @property
+    def evolution(self) -> str:
+        """The evolution mode in force."""
+        return self.schema_evolution_mode or ("none" if self.schema else "addNewColumns")
+
+    @property
+    def rescued(self) -> str:
+        """The rescued data column in force, empty for none."""
+        if self.rescued_data_column is not None:
+            return self.rescued_data_column
+        return RESCUED if self.evolution == "rescue" or not self.schema else ""
+
+    @property
+    def learns(self) -> bool:
+        """True where its columns come from the files, at first sight or for good."""
+        return not self.schema or self.evolution not in ("none", "rescue")
+
+    @property
+    def typed(self) -> bool:
+        """True where values can miss their column's type."""
+        return self.infer_column_types or bool(self.schema or self.schema_hints)
+
+    def option(self, *names: str, default: str) -> str:
+        """Gives a reader option under any of its names."""
+        return next((self.reader_options[n] for n in names if n in self.reader_options), default)
 
     def takes(self, file_name: str) -> bool:
         """True where a file of this name is meant for loading.
 
         Names that start with ``_`` or ``.`` or end like a copy under way are never taken.
         """
-        hidden = file_name.startswith(("_", ".")) or file_name.endswith(TEMPORARY_ENDINGS)
-        return not hidden and fnmatchcase(file_name, self.path_glob_filter)
+        return not self.passes_over(file_name)
+
+    def passes_over(self, file_name: str) -> str:
+        """Says why a file of this name is not meant for loading, empty where it is."""
+        if file_name.startswith(("_", ".")):
+            return "hidden: its name starts with _ or ."
+        if file_name.endswith(TEMPORARY_ENDINGS):
+            return "under way: its name ends as unfinished copies do"
+        return "" if fnmatchcase(file_name, self.path_glob_filter) else "does not match path_glob_filter"
 
 
-def _refuse_unless_columns(ddl: str, source: str) -> None:
+def _wrong(source: Source) -> list[str]:
+    problems = [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
+    if source.schema_evolution_mode not in ("", *EVOLUTION_MODES):
+        problems.append(f"schema_evolution_mode {source.schema_evolution_mode!r} is no mode of evolution")
+    if source.schema and source.schema_evolution_mode.startswith("addNewColumns"):
+        problems.append("a schema is fixed; to let it grow, give its columns as schema_hints instead")
+    if source.malformed not in MALFORMED:
+        problems.append(f"malformed={source.malformed!r} is not one of {', '.join(MALFORMED)}")
+    if source.allow_overwrites not in OVERWRITES:
+        problems.append(f"allow_overwrites={source.allow_overwrites!r} is not one of {', '.join(OVERWRITES)}")
+    for column in (source.rescued_data_column or RESCUED, source.corrupt_column):
+        if not COLUMN.fullmatch(column):
+            problems.append(f"{column!r} is no column name")
+    if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
+        problems.append("a trigger takes at least one file and one byte, a table has at least one column")
+    return [*problems, *_wrong_times(source)]
+
+
+def _wrong_times(source: Source) -> list[str]:
+    problems = []
+    for name in ("modified_after", "modified_before"):
+        try:
+            datetime.fromisoformat(getattr(source, name) or "2000-01-01")
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    return problems
+
+
+def _flat(hints: str) -> str:
+    # A nested name, a.b.c, is no column definition to a SQL parser; its type is what is to be read.
+    return re.sub(
+        r"(^|,)(\s*)([\w]+(?:\.[\w]+)+)(?=\s)", lambda m: m[1] + m[2] + m[3].replace(".", "_"), hints
+    )
+
+
+def _wrong_ddl(ddl: str) -> str:
     """Reads a schema without Spark: a slip in it is to be known when the declaration loads."""
     try:
         sqlglot.parse_one(f"CREATE TABLE t ({ddl})" if ddl else "SELECT 1", dialect="spark")
     except SqlglotError as error:
-        raise SourceError(f"source {source!r}: {ddl!r} is no list of columns and types: {error}") from error
+        return f"{ddl!r} is no list of columns and types: {error}"
+    return ""

@@ -1,25 +1,29 @@
 """JSON, one value a line: what fits the schema, and what is wrong with the rest."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.rescue import rescued_from_json
 from medallion_assets.ingestion.staging import Staging
 
-CORRUPT = "_corrupt_record"
-PARSER = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowNonNumericNumbers": "false"}
+UNFIT = "_unfit"
+PARSER = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, "allowNonNumericNumbers": "false"}
+LONGEST = 8 << 20
+"""Characters of one record; a VARIANT, which rescue reads fields through, holds 16 MiB."""
 
 
-def json_records(
-    spark: SparkSession, files: Sequence[Entry], schema: StructType, staging: Staging
-) -> DataFrame:
-    """Gives one row per non-blank line; the frame's columns are those of ``reading``.
+def json_lines(spark: SparkSession, files: Sequence[Entry], staging: Staging) -> DataFrame:
+    """Gives one row per non-blank line.
 
-    Read as text and parsed after, since Spark's JSON reader drops the second value of a line,
-    what follows a value, and lines that hold no object, all without a word.
+    Returns:
+        ``value`` STRING: the line; ``_why`` STRING: why it is not exactly one JSON object, NULL where it
+        is; ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP.
     """
     paths = [staging.readable(file) for file in files]
     lines = spark.read.option("recursiveFileLookup", "true").text(paths)
@@ -28,10 +32,28 @@ def json_records(
         staging.original().alias("_source_file"),
         F.col("_metadata.file_modification_time").alias("_source_modified_at"),
     ).where(F.trim("value", F.lit(" \t\r\n")) != "")
-    wanted = StructType([*schema.fields]).add(CORRUPT, StringType())
-    parsed = lines.withColumn("_row", F.from_json("value", wanted, PARSER))
-    return parsed.withColumn("_reason", _reason()).select(
+    # Bytes that are no UTF-8 would pass through Spark and break what reads the table after it.
+    valid = F.make_valid_utf8("value")
+    return lines.select(valid.alias("value"), _why().alias("_why"), "_source_file", "_source_modified_at")
+
+
+def json_records(
+    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
+) -> DataFrame:
+    """Gives one row per non-blank line; the frame's columns are those of ``reading``.
+
+    Read as text and parsed after, since Spark's JSON reader drops the second value of a line,
+    what follows a value, and lines that hold no object, all without a word.
+    """
+    lines = json_lines(spark, files, staging)
+    sound = F.when(F.col("_why").isNull(), F.col("value"))
+    wanted = StructType([*schema.fields])
+    if not source.rescued:
+        wanted = wanted.add(UNFIT, StringType())
+    parsed = lines.withColumn("_row", F.from_json(sound, wanted, PARSER | _times(source)))
+    return parsed.withColumn("_reason", _reason(source, schema)).select(
         *(F.col("_row")[name].alias(name) for name in schema.names),
+        *_rescued(source, schema),
         F.when(F.col("_reason").isNotNull(), F.col("value")).alias("_raw"),
         "_reason",
         "_source_file",
@@ -39,13 +61,37 @@ def json_records(
     )
 
 
-def _reason() -> Column:
+def _rescued(source: Source, schema: StructType) -> list[Column]:
+    if not source.rescued:
+        return []
+    sound = F.when(F.col("_reason").isNull(), F.col("value"))
+    found = rescued_from_json(sound, F.col("_row"), schema, F.col("_source_file"))
+    return [found.alias(source.rescued)]
+
+
+def _times(source: Source) -> dict[str, str]:
+    kept = ("dateFormat", "timestampFormat", "timestampNTZFormat", "locale")
+    return {name: value for name, value in source.reader_options.items() if name in kept}
+
+
+def _reason(source: Source, schema: StructType) -> Column:
+    if source.rescued:
+        return F.col("_why")
+    # JSON has no infinity: an infinite value was a number too large for its column.
+    doubles = [f.name for f in schema.fields if isinstance(f.dataType, (DoubleType, FloatType))]
+    huge = [F.abs(F.col("_row")[name]).eqNullSafe(float("inf")) for name in doubles]
+    unfit = reduce(Column.__or__, huge, F.col("_row").isNull() | F.col("_row")[UNFIT].isNotNull())
+    return F.coalesce("_why", F.when(unfit, F.lit("does not fit the schema")))
+
+
+def _why() -> Column:
     # As an array of one: NULL for text that is no JSON, 2 and more where a line holds several values.
     values = F.json_array_length(F.concat(F.lit("["), F.col("value"), F.lit("]")))
-    starts_as_object = F.ltrim(F.col("value"), F.lit(" \t\ufeff")).startswith("{")
+    starts_as_object = F.ltrim(F.col("value"), F.lit(" \t")).startswith("{")
     return (
-        F.when(values.isNull(), F.lit("malformed JSON"))
+        F.when(~F.is_valid_utf8("value"), F.lit("not valid UTF-8"))
+        .when(F.length("value") > LONGEST, F.lit(f"a record of more than {LONGEST} characters"))
+        .when(values.isNull(), F.lit("malformed JSON"))
         .when(values > 1, F.lit("several values on one line"))
         .when(~starts_as_object, F.lit("not a JSON object"))
-        .when(F.col("_row").isNull() | F.col("_row")[CORRUPT].isNotNull(), F.lit("does not fit the schema"))
     )

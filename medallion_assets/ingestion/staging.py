@@ -1,36 +1,49 @@
-"""Second, safe names for files that Spark cannot open or would read wrongly under their own."""
+"""Second, safe copies of files that Spark cannot open or would read wrongly as they lie."""
 
+import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.ingestion.avro_rows import write_as_parquet
+from medallion_assets.ingestion.counting import csv_rows
+from medallion_assets.ingestion.csv_text import Row
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.opening import wrapping
+from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.xml_text import elements
 
 PLAIN_PATH = re.compile(r"[\w /.@=,~-]+", re.ASCII)
 """Paths outside this Hadoop takes for a glob, a URI scheme or an escape."""
+
+ENDINGS = {"rows": ".parquet"}
+NOT_TEXT = "not text in the file's encoding"
+CHUNK = 1 << 20
 
 
 class Staging:
     """A folder of stand-ins for one micro-batch's odd files; gone once the batch is written."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: Source) -> None:
         """Takes a folder this batch alone uses; what an earlier, dead attempt left there goes."""
         shutil.rmtree(folder, ignore_errors=True)
-        self.folder = folder
+        self.folder, self.source = folder, source
         self.names: dict[str, str] = {}
+        self.made: dict[str, str] = {}
 
     def readable(self, file: Entry) -> str:
         """Gives a path Spark reads this file under: its own where that is safe."""
-        if file.layout == "document" and file.header == "":
-            return self._stand_in(file, ".json", as_documents(Path(file.path)))
-        if PLAIN_PATH.fullmatch(file.path):
+        if file.layout in ("lines", "native") and PLAIN_PATH.fullmatch(file.path):
             return file.path
-        return self._stand_in(file, "".join(Path(file.path).suffixes[-2:]), None)
+        if file.path not in self.made:
+            self.made[file.path] = self._stand_in(file)
+        return self.made[file.path]
 
     def original(self) -> Column:
         """Gives the path a row's file has in the landing zone, as a column."""
@@ -46,16 +59,51 @@ class Staging:
         """Removes the stand-ins."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _stand_in(self, file: Entry, suffix: str, records: list[str] | None) -> str:
+    def _stand_in(self, file: Entry) -> str:
         self.folder.mkdir(parents=True, exist_ok=True)
+        linked = file.layout in ("lines", "native")
+        suffix = "".join(Path(file.path).suffixes[-2:]) if linked else ENDINGS.get(file.layout, ".txt")
         plain = re.sub(r"[^\w.]", "", suffix, flags=re.ASCII)
         target = self.folder / f"file-{len(self.names):06d}{plain}"
         self.names[target.name] = file.path
-        if records is not None:
-            target.write_text("".join(f"{record}\n" for record in records), encoding="utf-8")
-        else:
+        if linked:
             _link(file.path, target)
+        elif file.layout == "rows":
+            write_as_parquet(Path(file.path), target)
+        else:
+            with target.open("wb") as copy:
+                copy.writelines(self._pieces(file))
         return str(target)
+
+    def _pieces(self, file: Entry) -> Iterator[bytes]:
+        path = Path(file.path)
+        wrapped = wrapping(path, self.source)
+        if file.layout == "recoded":
+            with wrapped.text(path) as text:
+                while chunk := text.read(CHUNK):
+                    yield _bytes(chunk)
+        elif file.layout == "document":
+            multi_line = self.source.option("multiLine", default="auto")
+            yield from (_bytes(f"{r}\n") for r in as_documents(path, wrapped, multi_line) or ())
+        elif file.layout == "elements":
+            with wrapped.opened(path) as xml:
+                yield from (_bytes(f"{record}\n") for record in elements(xml, self.source))
+        else:
+            by_name = self.source.option("header", default="true") == "true"
+            rows = csv_rows(path, self.source, wrapped)[1 if by_name else 0 :]
+            yield from (_bytes(f"{_cells(row)}\n") for row in rows)
+
+
+def _cells(row: Row) -> str:
+    readable = row.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if readable != row.text:
+        return json.dumps({"c": [], "r": readable, "p": NOT_TEXT})
+    # The text itself is kept for what is refused only: it would double what Spark reads.
+    return json.dumps({"c": row.cells, "r": row.text if row.problem else None, "p": row.problem or None})
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _link(path: str, target: Path) -> None:

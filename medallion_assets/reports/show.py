@@ -54,5 +54,7 @@ def summary(outcomes: Sequence[Outcome]) -> None:
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{k}:{v}" for k, v in value.items())
+        # Each by name would not fit a terminal; --json has them all.
+        bad = [f"{k} {v}" for k, v in value.items() if v != "passed"]
+        return ", ".join(bad) or f"{len(value)} passed"
     return "" if value is None else str(value)

@@ -55,7 +55,7 @@ def balance(table: Table, lake: Lake) -> Balance:
     last = batches.newest(lake.state(table, "batches"))
     return Balance(
         table.key,
-        incoming(table, lake),
+        incoming(table, lake) - (last.total_missing if last else 0),
         log.row_count(lake.path(table)),
         log.row_count(lake.quarantine(table)),
         last.total_duplicates if last else 0,

@@ -1,11 +1,14 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
+from medallion_assets.ingestion.errors import BatchRefused
 from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed
 from medallion_assets.tables.table import Table
 
 
 def explained(table: Table, error: BaseException) -> Exception:
     """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
+    if isinstance(error, BatchRefused):
+        return error
     text = str(error)
     for rule in table.expectations:
         if rule.otherwise == "fail" and f"expectation {rule.name} (" in text:

@@ -28,7 +28,9 @@ class Lake:
         return self.root / table.pipeline / "quarantine" / quarantine_name(table)
 
     def landing(self, pipeline: str, source: Source) -> Path:
-        """The folder files of this source land in."""
+        """Where files of this source land: its folder below the pipeline's, unless it names a path."""
+        if source.path:
+            return Path(source.path).expanduser().absolute()
         return self.settings.landing / pipeline / source.name
 
     def ledger(self, pipeline: str, source: Source) -> Path:

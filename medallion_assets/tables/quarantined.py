@@ -1,13 +1,9 @@
-"""The quarantine's rows: one shape for every table, so that one reader shows them all.
+"""What a table's rules refused, in the quarantine's shape."""
 
-Columns: ``row`` STRING (the raw record, or the row as JSON), ``rules`` ARRAY<STRING>, ``reason_class``
-STRING (``parse``, ``rule``, ``key``), ``source_file`` STRING, ``batch_id`` BIGINT, ``run_id`` STRING,
-``quarantined_at`` TIMESTAMP, ``status`` STRING (``open``), ``attempts`` INT.
-"""
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.ingestion.quarantine import shaped
 from medallion_assets.tables.judge import written_columns
 from medallion_assets.tables.table import Table
 
@@ -16,31 +12,7 @@ def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> D
     """Gives the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
     names = [F.lit(e.name) for e in table.expectations if e.otherwise == "quarantine"]
     refused = judged.where(F.col("_outcome") == "quarantine")
-    row = F.to_json(
-        F.struct(*(F.col(f"`{c}`") for c in written_columns(judged))), {"ignoreNullFields": "false"}
-    )
+    columns = [F.col(f"`{c}`") for c in written_columns(judged)]
+    row = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
     rules = F.array_intersect("_broken", F.array(*names)) if names else F.col("_broken")
-    return _shaped(refused, row, rules, F.lit("rule"), batch_id, run_id)
-
-
-def from_records(records: DataFrame, batch_id: int, run_id: str) -> DataFrame:
-    """Gives the quarantine rows of records that could not be rows."""
-    refused = records.where(F.col("_reason").isNotNull())
-    return _shaped(refused, F.col("_raw"), F.array("_reason"), F.lit("parse"), batch_id, run_id)
-
-
-def _shaped(
-    refused: DataFrame, row: Column, rules: Column, reason_class: Column, batch_id: int, run_id: str
-) -> DataFrame:
-    file = F.col("_source_file") if "_source_file" in refused.columns else F.lit(None).cast("string")
-    return refused.select(
-        row.alias("row"),
-        rules.alias("rules"),
-        reason_class.alias("reason_class"),
-        file.alias("source_file"),
-        F.lit(batch_id).cast("bigint").alias("batch_id"),
-        F.lit(run_id).alias("run_id"),
-        F.current_timestamp().alias("quarantined_at"),
-        F.lit("open").alias("status"),
-        F.lit(1).alias("attempts"),
-    )
+    return shaped(refused, row, rules, F.lit("rule"), batch_id, run_id)

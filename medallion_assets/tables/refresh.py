@@ -4,16 +4,16 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.lease import held
+from medallion_assets.delta.stream import drain, stamp_of
 from medallion_assets.ingestion import discover
+from medallion_assets.ingestion.discovery import Look
 from medallion_assets.tables.bronze import write_files
 from medallion_assets.tables.errors import CheckpointMismatch
 from medallion_assets.tables.failures import explained
@@ -79,7 +79,7 @@ def take_arrivals(table: Table, lake: Lake) -> None:
     if table.source:
         folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table.pipeline, table.source)
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
-            discover(folder, ledger, table.source, lake.settings.settle_seconds)
+            discover(folder, ledger, table.source, Look(lake.settings.settle_seconds))
 
 
 def why_not(table: Table, lake: Lake) -> str:
@@ -105,23 +105,16 @@ def why_not(table: Table, lake: Lake) -> str:
 
 def _run(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
     done: list[Batch] = []
-    failures: list[Exception] = []
+    checkpoint = lake.state(table, "checkpoint")
 
     def write(rows: DataFrame, number: int) -> None:
-        stamp = _stamp(table, lake, number, run_id)
-        try:
-            done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
-        except Exception as error:
-            # Spark hands on its text only; the caller is to get the error itself.
-            failures.append(error)
-            raise
+        stamp = stamp_of(table.key, lake.path(table), checkpoint, number, run_id)
+        done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
-    writer = _rows(table, lake, spark).writeStream.foreachBatch(write).outputMode(table.output_mode)
-    writer = writer.option("checkpointLocation", str(lake.state(table, "checkpoint")))
     try:
-        writer.queryName(table.key).trigger(availableNow=True).start().awaitTermination()
-    except StreamingQueryException as error:
-        raise explained(table, (failures or [error])[0]) from (failures or [error])[0]
+        drain(_rows(table, lake, spark), write, checkpoint, table.key, table.output_mode)
+    except Exception as error:
+        raise explained(table, error) from error
     return done
 
 
@@ -145,20 +138,6 @@ def _resumes_at(table: Table, lake: Lake) -> int | None:
     return None if taken is None else int(taken) + 1
 
 
-def _stamp(table: Table, lake: Lake, number: int, run_id: str) -> Stamp:
-    checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
-    query = progress.query_id(checkpoint)
-    last = log.last_note(path, "generation")
-    same = last is None or log.last_note(path, "query") == query
-    generation = int(last or 0) + (0 if same else 1)
-    place = progress.offset_of(checkpoint, number)
-    note: dict[str, Any] = {"run_id": run_id, "table": table.key, "query": query, "generation": generation,
-                            "batch": number}  # fmt: skip
-    if not place.partly:
-        note["upstream_version"] = place.version
-    return Stamp(f"{table.key}/{query}", number, note)
-
-
 def _write(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
     if table.source:
         return write_files(rows, table, lake, stamp)
@@ -174,6 +153,7 @@ def _recorded(batch: Batch, table: Table, lake: Lake, stamp: Stamp) -> Batch:
         batch,
         total_duplicates=batch.duplicates + (before.total_duplicates if before else 0),
         total_dropped=batch.dropped + (before.total_dropped if before else 0),
+        total_missing=batch.missing + (before.total_missing if before else 0),
     )
     batches.record(folder, query, whole)
     return whole

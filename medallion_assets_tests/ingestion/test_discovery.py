@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from medallion_assets.ingestion import Source, discover, unseen_files
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion.counting import contents
+from medallion_assets.ingestion.discovery import Look
 from medallion_assets.ingestion.errors import SourceError
 
 IN_ORDER = "SELECT * FROM ledger ORDER BY discovered_at"
@@ -73,9 +74,9 @@ def test_a_file_overwritten_after_it_was_taken_is_reported_as_changed(zone, ledg
 
 def test_a_young_file_waits_until_it_has_settled(zone, ledger):
     (zone / "a.json").write_text('{"a":1}\n')
-    assert unseen_files(zone, ledger, JSON, settle_seconds=60) == []
+    assert unseen_files(zone, ledger, JSON, Look(60)) == []
     os.utime(zone / "a.json", (1, 1))
-    assert len(unseen_files(zone, ledger, JSON, settle_seconds=60)) == 1
+    assert len(unseen_files(zone, ledger, JSON, Look(60))) == 1
 
 
 def test_a_micro_batch_holds_no_more_files_or_bytes_than_asked(zone, ledger):
@@ -90,7 +91,8 @@ def test_a_micro_batch_holds_no_more_files_or_bytes_than_asked(zone, ledger):
     [
         ('[{"a":1},{"a":2}]', 2),
         ('{\n "a": 1\n}\n{\n "a": 2\n}', 2),
-        ("[]", 0),
+        ("[]", 1),
+        ('[]\n{"a":1}', 2),
         ('{"a":1} {"a":2}\n{"a":3}', 2),
         ('[{"a":1},', 1),
         ("not json\nat all", 2),
@@ -104,7 +106,9 @@ def test_records_are_counted_however_they_lie(zone, text, records):
 
 @given(
     st.lists(
-        st.dictionaries(st.text(max_size=5), st.integers() | st.text() | st.none(), max_size=4), max_size=20
+        st.dictionaries(st.text(max_size=5), st.integers() | st.text() | st.none(), max_size=4),
+        min_size=1,
+        max_size=20,
     )
 )
 def test_any_objects_are_counted_alike_as_lines_and_as_an_array(tmp_path_factory, objects):
@@ -119,8 +123,9 @@ def test_any_objects_are_counted_alike_as_lines_and_as_an_array(tmp_path_factory
     ("text", "records", "layout"),
     [
         ("a,b\n1,2\n\n3,4\n", 2, "lines"),
-        ('a,b\n1,"two\nlines"\n', 1, "document"),
-        ('\ufeffa,b\r\n1,"x ""y"" z"\r\n', 1, "lines"),
+        ('a,b\n1,"two\nlines"\n', 1, "cells"),
+        ('\ufeffa,b\r\n1,"x ""y"" z"\r\n', 1, "cells"),
+        ('a,b\n1,"open\n2,y\n3,z\n', 3, "cells"),
         ("", 0, "lines"),
     ],
 )

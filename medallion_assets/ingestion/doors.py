@@ -1,0 +1,119 @@
+"""What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.delta import log, progress
+from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.lease import held
+from medallion_assets.delta.stream import drain, stamp_of
+from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.discovery import Look, discover
+from medallion_assets.ingestion.load import Place, admitted, load_files
+from medallion_assets.session import start_session
+from medallion_assets.settings import Settings
+
+UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED)
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What one call of a door did.
+
+    Attributes:
+        files: Files read.
+        rows_read: Records those files hold, counted outside Spark.
+        rows_loaded: Rows committed to the table.
+        rows_quarantined: Records committed to the quarantine.
+        rows_rescued: Rows loaded with something in the rescued data column.
+        rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
+        files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
+        files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
+        path, quarantine, ledger: Where the tables are.
+        version: The table's Delta version afterwards, None where there is none yet.
+    """
+
+    files: int
+    rows_read: int
+    rows_loaded: int
+    rows_quarantined: int
+    rows_rescued: int
+    rows_dropped: int
+    files_refused: int
+    files_missing: int
+    path: Path
+    quarantine: Path
+    ledger: Path
+    version: int | None
+
+    @property
+    def rows_unaccounted(self) -> int:
+        """Records read that are nowhere: 0, or the load lost some."""
+        return self.rows_read - self.rows_loaded - self.rows_quarantined - self.rows_dropped
+
+
+def load_new(
+    place: Place, lease: Path, spark: SparkSession | None, settings: Settings, look: Look | None = None
+) -> LoadResult:
+    """Takes what is new at the source, once, through a stream over its ledger.
+
+    Nothing new starts no JVM and changes no table.
+    """
+    run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
+    with held(lease, place.key):
+        discover(Path(place.source.path), place.ledger, place.source, look or Look(settings.settle_seconds))
+        if _is_behind(place.ledger, checkpoint):
+            _stream(spark or start_session(settings), place, checkpoint, run_id)
+    return _account(place, run_id)
+
+
+def _is_behind(ledger: Path, checkpoint: Path) -> bool:
+    newest = log.version(ledger)
+    at = progress.committed_position(checkpoint)
+    return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
+
+
+def _stream(spark: SparkSession, place: Place, checkpoint: Path, run_id: str) -> None:
+    # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
+    spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+
+    def write(rows: DataFrame, number: int) -> None:
+        stamp = stamp_of(place.key, place.path, checkpoint, number, run_id)
+        load_files(rows.sparkSession, admitted(rows), place, stamp, lambda good: _append(good, place, stamp))
+
+    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
+    drain(reader.load(str(place.ledger)), write, checkpoint, place.key)
+
+
+def _append(rows: DataFrame, place: Place, stamp: Stamp) -> dict[str, int]:
+    append(rows, place.path, stamp)
+    return {}
+
+
+def _account(place: Place, run_id: str) -> LoadResult:
+    rows = [row for row in outcomes.rows(place.ledger) if row["run_id"] == run_id]
+    loaded = [row for row in rows if row["status"] == outcomes.LOADED]
+
+    def total(column: str) -> int:
+        return sum(row[column] or 0 for row in loaded)
+
+    dropped = total("rows_dropped")
+    refused = sum(1 for _, _, status in ledgers.last_seen(place.ledger).values() if status in UNTAKEN)
+    return LoadResult(
+        files=len(loaded),
+        rows_read=total("rows_read"),
+        rows_loaded=total("rows_loaded"),
+        rows_quarantined=total("rows_quarantined"),
+        rows_rescued=total("rows_rescued"),
+        rows_dropped=dropped,
+        files_refused=refused,
+        files_missing=len(rows) - len(loaded),
+        path=place.path,
+        quarantine=place.quarantine,
+        ledger=place.ledger,
+        version=log.version(place.path),
+    )

@@ -1,0 +1,213 @@
+"""A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.bad_records import export
+from medallion_assets.ingestion.errors import MalformedRecord
+from medallion_assets.ingestion.evolution import Growth
+from medallion_assets.ingestion.ledger import ADMITTED, Entry
+from medallion_assets.ingestion.names import quoted
+from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.quarantine import from_records
+from medallion_assets.ingestion.reading import records_of
+from medallion_assets.ingestion.schemas import schema_for
+from medallion_assets.ingestion.select_list import selected
+from medallion_assets.ingestion.staging import Staging
+from medallion_assets.ingestion.table_features import ready_for
+
+PARSED_ALREADY = ("source_file", "reason_class = 'parse'")
+LOADED_ALREADY = ("_source_file", "true")
+"""Where to look for files whose records stand in a table: the column, and which rows count."""
+
+PROVENANCE = ("_source_file", "_source_modified_at")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a source's records go: table, quarantine, ledger and the folder of the engine's own notes."""
+
+    key: str
+    source: Source
+    path: Path
+    quarantine: Path
+    ledger: Path
+    state: Path
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of a batch, in records but for the files.
+
+    Attributes:
+        files: Files read.
+        malformed: Records that could not be rows: quarantined, or dropped where the source says so.
+        rescued: Rows written with rescued data.
+        missing: Records of files that were gone or changed when they were to be read.
+        counts: What the writer counted besides.
+        growth: What the files asked of the schema.
+    """
+
+    files: int = 0
+    malformed: int = 0
+    rescued: int = 0
+    missing: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    growth: Growth | None = None
+
+
+Writer = Callable[[DataFrame], Mapping[str, int]]
+
+
+def load_files(
+    spark: SparkSession, files: Sequence[Entry], place: Place, stamp: Stamp, write: Writer
+) -> Loaded:
+    """Loads the files of a micro-batch and says what became of their records.
+
+    A file whose records stand in the table already (its checkpoint was lost) is left out; one that is
+    gone, or is not what discovery counted, is left out too and taken up again when it is found.
+
+    Args:
+        spark: The session.
+        files: The files of the batch.
+        place: Where they go.
+        stamp: Who writes, and which batch.
+        write: Writes good rows; gives counts of its own.
+
+    Raises:
+        BatchRefused: The source's mode stops at what the files bring; nothing was written.
+    """
+    started, source = datetime.now(timezone.utc), place.source
+    there = [file for file in files if _is_as_counted(file)]
+    missing = [file for file in files if file not in there]
+    fresh = _not_loaded(spark, there, stamp, place.path, LOADED_ALREADY)
+    staging = Staging(place.state / "staging", source)
+    loaded = _load(spark, fresh, place, staging, stamp, write)
+    parse = replace(stamp, app_id=f"{stamp.app_id}/parse")
+    if loaded.malformed and source.malformed == "QUARANTINE":
+        assert loaded.growth is not None
+        _quarantine(spark, fresh, place, loaded.growth, staging, parse)
+    staging.discard()
+    _record(place, fresh, missing, stamp, parse, started)
+    return replace(loaded, missing=sum(file.records for file in missing))
+
+
+def admitted(ledger_rows: DataFrame) -> list[Entry]:
+    """Gives the files of a micro-batch of the ledger that are for loading, oldest first."""
+    chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("modified_at", "path").collect()
+    return [Entry(**_utc(row.asDict())) for row in chosen]
+
+
+def _utc(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
+
+
+def _load(
+    spark: SparkSession, files: list[Entry], place: Place, staging: Staging, stamp: Stamp, write: Writer
+) -> Loaded:
+    if not files:
+        return Loaded()
+    source = place.source
+    growth, records = records_with_schema(spark, files, place, staging, stamp)
+    if source.malformed == "FAILFAST":
+        _refuse_malformed(records, source)
+    seen = Observation(f"{place.key}-{time.monotonic_ns()}")
+    ready_for(spark, place.path, growth, source)
+    counts = write(_rows(records.observe(seen, *_facts(source)), source, stamp))
+    facts = {name: int(count) for name, count in seen.get.items()}
+    return Loaded(len(files), facts["malformed"], facts["rescued"], 0, counts, growth)
+
+
+def records_with_schema(
+    spark: SparkSession, files: list[Entry], place: Place, staging: Staging, stamp: Stamp
+) -> tuple[Growth, DataFrame]:
+    """Gives what the files ask of the schema, and their records read with it (columns of ``reading``)."""
+    growth = schema_for(spark, place.source, files, staging, place.state / "schemas", stamp)
+    return growth, _records(spark, files, place.source, growth, staging)
+
+
+def _records(
+    spark: SparkSession, files: list[Entry], source: Source, growth: Growth, staging: Staging
+) -> DataFrame:
+    records = records_of(spark, files, source, growth.schema, staging)
+    return selected(records, source) if source.select else records
+
+
+def _facts(source: Source) -> list[Column]:
+    rescued = F.count(source.rescued) if source.rescued else F.count_if(F.lit(False))
+    return [F.count_if(F.col("_reason").isNotNull()).alias("malformed"), rescued.alias("rescued")]
+
+
+def _rows(records: DataFrame, source: Source, stamp: Stamp) -> DataFrame:
+    """Gives the rows for the table, with where they came from at their end."""
+    own = [c for c in records.columns if c not in ("_raw", "_reason", *PROVENANCE)]
+    if source.malformed == "PERMISSIVE":
+        kept = records.select(*map(quoted, own), F.col("_raw").alias(source.corrupt_column), *PROVENANCE)
+    else:
+        kept = records.where("_reason IS NULL").select(*map(quoted, own), *PROVENANCE)
+    return kept.withColumn("_ingested_at", F.current_timestamp()).withColumn(
+        "_batch_id", F.lit(stamp.batch_id).cast("bigint")
+    )
+
+
+def _refuse_malformed(records: DataFrame, source: Source) -> None:
+    first = records.where("_reason IS NOT NULL").select("_source_file", "_reason", "_raw").first()
+    if first is not None:
+        raise MalformedRecord(source.name, first["_source_file"], first["_reason"], first["_raw"] or "")
+
+
+def _quarantine(
+    spark: SparkSession, files: list[Entry], place: Place, growth: Growth, staging: Staging, stamp: Stamp
+) -> None:
+    if stamp.committed_to(place.quarantine):
+        return
+    refused = _not_loaded(spark, files, stamp, place.quarantine, PARSED_ALREADY)
+    records = _records(spark, refused, place.source, growth, staging)
+    append(from_records(records, stamp.batch_id, stamp.run_id), place.quarantine, stamp)
+    if place.source.bad_records_path:
+        export(records, Path(place.source.bad_records_path), files)
+
+
+def _is_as_counted(file: Entry) -> bool:
+    try:
+        found = os.lstat(file.path)
+    except OSError:
+        return False
+    return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
+
+
+def _not_loaded(
+    spark: SparkSession, files: list[Entry], stamp: Stamp, path: Path, loaded: tuple[str, str]
+) -> list[Entry]:
+    # Only a checkpoint that replaces a lost one can meet files that were loaded before.
+    if not stamp.note["generation"] or stamp.committed_to(path) or not log.exists(path):
+        return files
+    column, rule = loaded
+    # By Spark: the log's reader cannot read a table with widened or mapped columns.
+    found = spark.read.format("delta").load(str(path)).where(rule).select(F.col(column).alias("f")).distinct()
+    known = {row["f"] for row in found.collect()}
+    return [file for file in files if file.path not in known]
+
+
+def _record(
+    place: Place, files: list[Entry], missing: list[Entry], stamp: Stamp, parse: Stamp, started: datetime
+) -> None:
+    number = stamp.batch_id
+    good = outcomes.committed_rows(place.path, stamp.app_id, number, "_source_file", place.source.rescued)
+    refused: Counter[str] = Counter()
+    for app_id in (stamp.app_id, parse.app_id):
+        refused += outcomes.committed_rows(place.quarantine, app_id, number, "source_file").rows
+    found = outcomes.Found(good.rows, refused, good.rescued)
+    outcomes.record(place.ledger, files, found, stamp, started, missing)

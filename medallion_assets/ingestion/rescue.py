@@ -1,0 +1,108 @@
+"""The rescued data column: what no column took, as JSON, with the file it came from.
+
+Rules as in Auto Loader: a field the schema does not know, one whose value does not fit its column's
+type, and one whose name differs in case only. A key that stands twice gives all its values. NULL where
+nothing was left over. Nested fields are rescued alone; an array or map with a misfit is rescued whole.
+"""
+
+import json
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StringType, StructType
+
+FIELDS = "map<string,variant>"
+FILE_PATH = '"_file_path":'
+
+
+def rescued_from_json(text: Column, typed: Column, schema: StructType, file: Column) -> Column:
+    """Gives the rescued data of a JSON object.
+
+    Args:
+        text: The record, STRING; NULL gives NULL.
+        typed: What ``from_json`` made of it, a struct of ``schema``.
+        schema: The columns there are.
+        file: The path of the record's file.
+    """
+    fields = F.from_json(text, FIELDS)
+    return written(F.concat(_repeated(fields, schema), _left_over(fields, typed, schema)), file)
+
+
+def rescued_from_cells(
+    names: Column, cells: Column, left: list[str], misfits: list[Column], file: Column
+) -> Column:
+    """Gives the rescued data of a CSV record.
+
+    Args:
+        names: The header's names, ARRAY<STRING>.
+        cells: The record's cells, ARRAY<STRING>.
+        left: Names no column has.
+        misfits: For each typed column ``"name":"text"``, NULL where the cell fits.
+        file: The path of the record's file.
+    """
+    pairs = F.arrays_zip(names.alias("k"), cells.alias("v"))
+    wanted = F.array(*(F.lit(name) for name in left)) if left else F.array().cast("array<string>")
+    unknown = F.filter(pairs, lambda p: p["v"].isNotNull() & F.array_contains(wanted, p["k"]))
+    found = F.transform(unknown, lambda p: F.concat(as_json(p["k"]), F.lit(":"), as_json(p["v"])))
+    return written(F.concat(found, F.array_compact(F.array(*misfits))) if misfits else found, file)
+
+
+def written(parts: Column, file: Column) -> Column:
+    """Gives ``"name":value`` parts as one JSON object with ``_file_path`` at its end, NULL for no part."""
+    whole = F.concat(F.lit("{"), F.concat_ws(",", parts), F.lit("," + FILE_PATH), as_json(file), F.lit("}"))
+    return F.when(F.size(parts) > 0, whole)
+
+
+def as_json(text: Column) -> Column:
+    """Gives a string as a JSON string."""
+    return F.to_json(text.cast("variant"))
+
+
+def _left_over(fields: Column, typed: Column, schema: StructType) -> Column:
+    known = [F.lit(name) for name in schema.names]
+    others = F.filter(F.map_entries(fields), lambda e: ~e["key"].isin(*known) if known else F.lit(True))
+    misfits = [_named(f.name, _misfit(F.try_element_at(fields, F.lit(f.name)), typed[f.name], f.dataType))
+               for f in schema.fields if not isinstance(f.dataType, StringType)]  # fmt: skip
+    unknown = F.transform(others, _entry)
+    return F.concat(unknown, F.array_compact(F.array(*misfits))) if misfits else unknown
+
+
+def _repeated(fields: Column, schema: StructType) -> Column:
+    keys = F.filter(F.map_keys(fields), lambda k: k.isin(*schema.names) if schema.names else F.lit(False))
+    # Quadratic in the keys, and so only for a record that does repeat one.
+    several = F.filter(F.map_entries(fields), lambda e: F.size(F.filter(keys, lambda k: k == e["key"])) > 1)
+    none = F.array().cast("array<string>")
+    return F.when(F.size(F.array_distinct(keys)) < F.size(keys), F.transform(several, _entry)).otherwise(none)
+
+
+def _entry(entry: Column) -> Column:
+    return F.concat(as_json(entry["key"]), F.lit(":"), F.coalesce(F.to_json(entry["value"]), F.lit("null")))
+
+
+def _named(name: str, fragment: Column) -> Column:
+    return F.concat(F.lit(json.dumps(name) + ":"), fragment)
+
+
+def _misfit(raw: Column, typed: Column, kind: DataType) -> Column:
+    """Gives the JSON text of what did not fit, NULL where all did."""
+    lost = typed.isNull()
+    if isinstance(kind, (DoubleType, FloatType)):
+        # JSON has no infinity: this one was a number too large for the column.
+        lost = lost | F.abs(typed).eqNullSafe(float("inf"))
+    whole = F.when(lost & raw.isNotNull() & ~F.is_variant_null(raw), F.to_json(raw))
+    if isinstance(kind, StructType):
+        parts = _left_over(F.try_variant_get(raw, "$", FIELDS), typed, kind)
+        inner = F.when(F.size(parts) > 0, F.concat(F.lit("{"), F.concat_ws(",", parts), F.lit("}")))
+        return F.coalesce(whole, inner)
+    if isinstance(kind, ArrayType) and not isinstance(kind.elementType, StringType):
+        values = F.try_variant_get(raw, "$", "array<variant>")
+        return F.coalesce(whole, F.when(_any(values, typed, kind.elementType), F.to_json(raw)))
+    if isinstance(kind, MapType) and not isinstance(kind.valueType, StringType):
+        values = F.map_values(F.try_variant_get(raw, "$", FIELDS))
+        return F.coalesce(whole, F.when(_any(values, F.map_values(typed), kind.valueType), F.to_json(raw)))
+    return whole
+
+
+def _any(values: Column, typed: Column, kind: DataType) -> Column:
+    pairs = F.arrays_zip(values.alias("raw"), typed.alias("typed"))
+    return F.exists(pairs, lambda p: _misfit(p["raw"], p["typed"], kind).isNotNull())

@@ -1,0 +1,115 @@
+"""A source's schema through time: a small JSON file for each version, with what caused it."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.ingestion.errors import NewColumns
+from medallion_assets.ingestion.evolution import Growth, grown
+from medallion_assets.ingestion.inference import declared, seen_schema, with_hints
+from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.reading import partition_keys
+from medallion_assets.ingestion.staging import Staging
+
+SAMPLE_FILES, SAMPLE_BYTES = 1000, 50 << 30
+"""What a first schema is inferred from at most: Auto Loader's limits."""
+
+CARRY_TYPES = ("parquet", "orc", "avro")
+
+
+def schema_for(
+    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, folder: Path, stamp: Stamp
+) -> Growth:
+    """Gives the schema this batch is read with, grown by what its files bring where the mode lets it.
+
+    A new version is written down before the batch is read: a replay finds it and reads alike.
+
+    Raises:
+        NewColumns: The mode is ``failOnNewColumns`` and there are some; nothing was written.
+    """
+    base = newest(folder)
+    growth = _growth(spark, source, files, staging, base)
+    keys = [key for key in partition_keys(files, source) if key not in growth.schema.names]
+    columns = [*growth.schema.fields, *(StructField(key, StringType()) for key in keys)]
+    schema = with_hints(StructType(columns), source.schema_hints)
+    known = base is not None or bool(source.schema)
+    if known and growth.added and source.evolution == "failOnNewColumns":
+        raise NewColumns(source.name, growth.added, [file.path for file in files])
+    whole = Growth(schema, growth.added, growth.widened, growth.retyped, growth.left_out, growth.missing)
+    if schema != base:
+        _write(folder, whole, source, [file.path for file in files], stamp)
+    return whole
+
+
+def newest(folder: Path) -> StructType | None:
+    """Gives the last version's columns, None where there is no version yet."""
+    found = versions(folder)
+    return StructType.fromJson(found[-1]["schema"]) if found else None
+
+
+def versions(folder: Path) -> list[dict[str, Any]]:
+    """Gives every version's file, oldest first."""
+    files = sorted(folder.glob("*.json"), key=lambda f: int(f.stem)) if folder.is_dir() else []
+    return [json.loads(file.read_text()) for file in files]
+
+
+def _growth(
+    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, base: StructType | None
+) -> Growth:
+    if base is None and source.schema:
+        base = declared(source)
+    if base is not None and source.evolution in ("none", "rescue"):
+        return Growth(base)
+    frozen = source.evolution in ("none", "rescue")
+    seen = seen_schema(spark, source, sampled(files) if frozen else files, staging)
+    if base is None:
+        return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
+    widening = source.evolution == "addNewColumnsWithTypeWidening"
+    return grown(base, _told(seen, base, source), widening, source.max_columns)
+
+
+def _told(seen: StructType, base: StructType, source: Source) -> StructType:
+    """Gives what was seen with the known columns' types where the files themselves say nothing of types."""
+    if source.infer_column_types or source.format in CARRY_TYPES:
+        hinted = {h.name: h for h in with_hints(StructType(), source.schema_hints).fields}
+        return StructType([hinted.get(f.name, f) for f in seen.fields])
+    known = {f.name: f for f in base.fields}
+    return StructType([known.get(f.name, f) for f in seen.fields])
+
+
+def sampled(files: Sequence[Entry]) -> list[Entry]:
+    """Gives the files a first schema is inferred from."""
+    chosen: list[Entry] = []
+    for file in files[:SAMPLE_FILES]:
+        if chosen and sum(f.size for f in chosen) + file.size > SAMPLE_BYTES:
+            break
+        chosen.append(file)
+    return chosen
+
+
+def _write(folder: Path, growth: Growth, source: Source, files: list[str], stamp: Stamp) -> None:
+    number = len(versions(folder))
+    content = {
+        "version": number,
+        "columns": growth.schema.simpleString(),
+        "hints": source.schema_hints,
+        "added": growth.added,
+        "widened": growth.widened,
+        "retyped": growth.retyped,
+        "left_out": growth.left_out,
+        "missing": growth.missing,
+        "files": files[:20],
+        "run_id": stamp.run_id,
+        "batch": stamp.batch_id,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "schema": growth.schema.jsonValue(),
+    }
+    write_json(folder / f"{number}.json", content)

@@ -1,0 +1,94 @@
+"""A dry run of a load: unseen files against schema and mode, nothing written."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.ingestion.discovery import Look, entries_of
+from medallion_assets.ingestion.ledger import ADMITTED, Entry
+from medallion_assets.ingestion.load import Place, records_with_schema
+from medallion_assets.ingestion.staging import Staging
+from medallion_assets.session import start_session
+from medallion_assets.settings import Settings
+
+PREVIEW = 50
+"""Rows a preview shows at most, as VALIDATE n ROWS does."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a load would do.
+
+    Attributes:
+        files, corrupt_files: Files it would read, and files it could not.
+        good, bad: Records that would be rows, and those that would be quarantined.
+        columns: The schema the rows would have, as DDL.
+        reasons: Why records would be quarantined, with their number.
+        preview: The first rows.
+    """
+
+    files: int
+    corrupt_files: int
+    good: int
+    bad: int
+    columns: str
+    reasons: dict[str, int]
+    preview: tuple[dict[str, Any], ...] = ()
+
+
+def validated(
+    place: Place, look: Look, spark: SparkSession | None, settings: Settings, rows: int
+) -> Validation:
+    """Reads what a load would take and judges it; ``rows`` below 0 reads all, else so many at most.
+
+    Raises:
+        BatchRefused: The load itself would be refused, with the same words.
+    """
+    entries = entries_of(Path(place.source.path), place.ledger, place.source, look)
+    files = [entry for entry in entries if entry.status == ADMITTED]
+    corrupt = len(entries) - len(files)
+    if not files:
+        return Validation(0, corrupt, 0, 0, "", {})
+    with _aside(place) as aside:
+        return _judged(spark or start_session(settings), files, aside, rows, corrupt)
+
+
+def _judged(spark: SparkSession, files: list[Entry], place: Place, rows: int, corrupt: int) -> Validation:
+    stamp = Stamp("validate", 0, {"run_id": "validate", "generation": 0})
+    staging = Staging(place.state / "staging", place.source)
+    growth, records = records_with_schema(spark, files, place, staging, stamp)
+    looked = records if rows < 0 else records.limit(rows)
+    looked = looked.cache()
+    counts = Counter(
+        {r["_reason"]: r["n"] for r in looked.groupBy("_reason").agg(F.count("*").alias("n")).collect()}
+    )
+    good = counts.pop(None, 0)
+    shown = (
+        looked.where("_reason IS NULL")
+        .drop("_raw", "_reason")
+        .limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
+    )
+    preview = tuple(row.asDict() for row in shown.collect())
+    looked.unpersist()
+    columns = growth.schema.simpleString()
+    return Validation(len(files), corrupt, good, sum(counts.values()), columns, dict(counts), preview)
+
+
+@contextmanager
+def _aside(place: Place) -> Iterator[Place]:
+    """Gives the place with its notes in a folder that goes: a schema version is a write too."""
+    with tempfile.TemporaryDirectory() as folder:
+        versions = place.state / "schemas"
+        copied = Path(folder) / "schemas"
+        copied.mkdir()
+        for file in versions.glob("*.json") if versions.is_dir() else ():
+            (copied / file.name).write_bytes(file.read_bytes())
+        yield replace(place, state=Path(folder))
