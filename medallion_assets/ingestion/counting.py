@@ -117,12 +117,13 @@ def _csv(path: Path, source: Source) -> Contents:
             return plain
     rows = csv_rows(path, source, wrapped)
     header = _header(rows, by_name)
-    return Contents(_tag(path), len(rows) - (1 if rows and by_name else 0), "cells", header)
+    return Contents(_tag(path), len(rows) - (1 if header and by_name else 0), "cells", header)
 
 
 def _header(rows: list[Row], by_name: bool) -> str:
     """Gives the first record's cells as the header, or numbered names as Spark gives them."""
-    if not rows:
+    if not rows or rows[0].problem:
+        # A header that cannot be read is a record like the others, all refused with their text.
         return ""
     return _line(rows[0].cells if by_name else [f"_c{i}" for i in range(len(rows[0].cells))])
 
@@ -157,7 +158,8 @@ def _is_utf8(line: bytes) -> bool:
 def _line(cells: "tuple[str | None, ...] | list[str]") -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(cells)
-    return line.getvalue()
+    # Bytes that are no text came through as lone surrogates, which no table holds.
+    return line.getvalue().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _xml(path: Path, source: Source) -> Contents:

@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
 
+from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.errors import SourceError
 from medallion_assets.ingestion.evolution import grown, is_column
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.read_columnar import columnar_frame
-from medallion_assets.ingestion.read_csv import csv_records, header_names
+from medallion_assets.ingestion.read_csv import csv_records
 from medallion_assets.ingestion.read_json import json_lines
 from medallion_assets.ingestion.read_whole import BINARY, TEXT
 from medallion_assets.ingestion.reading import groups
@@ -93,9 +94,7 @@ def _inside(old: DataType, at: list[str], kind: DataType) -> DataType:
 
 
 def _of_headers(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
-    names = {
-        name: None for file in files for name in header_names(file.header) if file.records or file.header
-    }
+    names = {name: None for file in files for name in column_names(file.header, source)}
     strings = StructType([StructField(name, StringType()) for name in names])
     if not source.infer_column_types or not names:
         return strings

@@ -19,7 +19,6 @@ from medallion_assets.ingestion.bad_records import export
 from medallion_assets.ingestion.errors import MalformedRecord
 from medallion_assets.ingestion.evolution import Growth
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
-from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.quarantine import from_records
 from medallion_assets.ingestion.reading import records_of
@@ -152,11 +151,10 @@ def _facts(source: Source) -> list[Column]:
 
 def _rows(records: DataFrame, source: Source, stamp: Stamp) -> DataFrame:
     """Gives the rows for the table, with where they came from at their end."""
-    own = [c for c in records.columns if c not in ("_raw", "_reason", *PROVENANCE)]
     if source.malformed == "PERMISSIVE":
-        kept = records.select(*map(quoted, own), F.col("_raw").alias(source.corrupt_column), *PROVENANCE)
+        kept = records.withColumnRenamed("_raw", source.corrupt_column).drop("_reason")
     else:
-        kept = records.where("_reason IS NULL").select(*map(quoted, own), *PROVENANCE)
+        kept = records.where("_reason IS NULL").drop("_raw", "_reason")
     return kept.withColumn("_ingested_at", F.current_timestamp()).withColumn(
         "_batch_id", F.lit(stamp.batch_id).cast("bigint")
     )

@@ -1,6 +1,22 @@
-"""Column names as SQL takes them."""
+"""Column names and texts as SQL takes them, whatever characters they have.
+
+As SQL, and not as one ``Column`` for each: building a thousand of those through the JVM gateway took 17 s.
+"""
+
+from collections.abc import Iterable
 
 
 def quoted(name: str) -> str:
-    """Gives a column name in backticks, whatever characters it has."""
+    """Gives a column name in backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """Gives a text as a SQL string."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def among(expression: str, names: Iterable[str]) -> str:
+    """Gives the SQL condition that an expression is one of these names."""
+    listed = ", ".join(map(literal, names))
+    return f"{expression} IN ({listed})" if listed else "false"

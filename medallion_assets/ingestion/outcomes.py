@@ -156,7 +156,7 @@ def _added(path: Path, app_id: str, batch_id: int) -> list[str]:
     """Gives the data files of the commit this writer signed with this batch, newest commits first."""
     folder = path / "_delta_log"
     for file in sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else ():
-        actions = [json.loads(line) for line in file.read_text().splitlines() if line]
+        actions = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
         writers = [a["txn"] for a in actions if "txn" in a]
         if any(w["appId"] == app_id and w["version"] == batch_id for w in writers):
             return [unquote(a["add"]["path"]) for a in actions if "add" in a]

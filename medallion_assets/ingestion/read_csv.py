@@ -1,15 +1,25 @@
 """CSV by header name, file by file: columns in any order, missing or surplus."""
 
-import csv
 import json
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
+from medallion_assets.ingestion.csv_header import header_names
 from medallion_assets.ingestion.csv_text import WIDTH
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.names import among, quoted
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.rescue import as_json, rescued_from_cells
 from medallion_assets.ingestion.staging import Staging
@@ -18,70 +28,65 @@ CORRUPT = "_corrupt_record"
 READER = {"header": "true", "quote": "", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 """For files without a single quote; the others are cut into cells before Spark sees them."""
 
-CUT = "c array<string>, r string, p string"
-
-
-def header_names(header: str) -> list[str]:
-    """Gives a header's names: trimmed, ``_c1`` where empty, with ``_2`` where one stands a second time."""
-    names: list[str] = []
-    for position, cell in enumerate(next(csv.reader([header], strict=False), [])):
-        name = cell.strip() or f"_c{position}"
-        turn = 2
-        while name in names:
-            name, turn = f"{cell.strip()}_{turn}", turn + 1
-        names.append(name)
-    return names
+NO_COLUMN = "no column is called as the header has it: "
 
 
 def csv_records(
     spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
-    """Gives one row per record of files that share a header; its columns are those of ``reading``.
+    """Gives one row per record of files that share a reader; its columns are those of ``reading``.
 
     Everything is read as text under the header's own names and cast after, so that a value that
     does not fit its column is rescued or quarantined with its text instead of becoming NULL.
     """
-    names = _names(files[0].header, source, schema)
-    read = _cut if files[0].layout == "cells" else _split
-    # Columns: _cells ARRAY<STRING>, _text and _problem STRING (NULL where nothing is wrong), provenance.
-    return _typed(read(spark, files, source, len(names), staging), names, source, schema)
-
-
-def _names(header: str, source: Source, schema: StructType) -> list[str]:
-    names = header_names(header)
-    if source.option("header", default="true") == "true" or not source.schema:
-        return names
-    return [*schema.names[: len(names)], *names[len(schema.names) :]]
+    if files[0].layout == "cells":
+        return _typed(_cut(spark, files, schema, staging), schema.names, source, schema)
+    names = header_names(files[0].header)
+    return _typed(_split(spark, files, source, schema, staging), names, source, schema)
 
 
 def _split(
-    spark: SparkSession, files: Sequence[Entry], source: Source, width: int, staging: Staging
+    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
-    cells = StructType()
-    for position in range(width):
-        cells = cells.add(f"_c{position}", StringType())
+    """Gives files of one header: ``_row`` STRUCT of the schema's cells, ``_unknown`` the others."""
+    names = header_names(files[0].header)
+    cells = StructType([StructField(f"_c{i}", StringType()) for i in range(len(names))])
     reader = spark.read.schema(cells.add(CORRUPT, StringType())).options(**READER)
     reader = reader.option("sep", source.option("sep", "delimiter", default=","))
-    frame = reader.option("maxColumns", "30000").option("recursiveFileLookup", "true")
-    rows = frame.csv([staging.readable(file) for file in files])
-    array = F.array(*(F.col(f"_c{i}") for i in range(width))) if width else F.array().cast("array<string>")
-    problem = F.when(F.col(CORRUPT).isNotNull(), F.lit(WIDTH))
-    return _with_origin(rows, array, F.col(CORRUPT), problem, staging)
+    rows = reader.option("recursiveFileLookup", "true").csv([staging.readable(file) for file in files])
+    at = {name: F.col(f"_c{i}") for i, name in enumerate(names)}
+    left = [F.struct(F.lit(n).alias("key"), c.alias("value")) for n, c in at.items() if n not in schema.names]
+    kept = [c.alias(n) for n, c in at.items() if n in schema.names]
+    unknown = F.filter(F.array(*left), lambda e: e["value"].isNotNull()) if left else _no_pair()
+    row = F.struct(*kept) if kept else F.lit(None).cast("struct<a string>")
+    wrong = F.lit(None if kept else _unless_known(names)).cast("string")
+    whole = F.to_json(F.struct(*(c.alias(n) for n, c in at.items())))
+    problem = F.when(F.col(CORRUPT).isNotNull(), F.lit(WIDTH)).otherwise(wrong)
+    return _with_origin(rows, row, unknown, F.coalesce(F.col(CORRUPT), whole), problem, staging)
 
 
-def _cut(
-    spark: SparkSession, files: Sequence[Entry], source: Source, width: int, staging: Staging
-) -> DataFrame:
+def _cut(spark: SparkSession, files: Sequence[Entry], schema: StructType, staging: Staging) -> DataFrame:
+    """Gives files of any headers, staged as JSON by their cells' names; the columns of ``_split``."""
     lines = spark.read.text([staging.readable(file) for file in files])
-    row = F.from_json("value", CUT)
-    return _with_origin(lines, row["c"], row["r"], row["p"], staging)
+    strings = StructType([StructField(name, StringType()) for name in schema.names])
+    row = F.from_json("value", StructType([StructField("f", strings)]))["f"]
+    cells = lines.withColumn("_m", F.from_json("value", "f MAP<STRING, STRING>, r STRING, p STRING"))
+    unknown = F.expr(
+        f"filter(map_entries(_m.f), e -> e.value IS NOT NULL AND NOT {among('e.key', schema.names)})"
+    )
+    names = F.concat_ws(", ", F.map_keys("_m.f"))
+    foreign = F.expr(f"NOT exists(map_keys(_m.f), k -> {among('k', schema.names)})")
+    wrong = F.when(foreign, F.concat(F.lit(NO_COLUMN), F.substring(names, 1, 500)))
+    problem = F.coalesce(F.col("_m.p"), wrong)
+    return _with_origin(cells, row, unknown, F.coalesce(F.col("_m.r"), F.to_json("_m.f")), problem, staging)
 
 
 def _with_origin(
-    frame: DataFrame, cells: Column, text: Column, problem: Column, staging: Staging
+    frame: DataFrame, row: Column, unknown: Column, text: Column, problem: Column, staging: Staging
 ) -> DataFrame:
     return frame.select(
-        cells.alias("_cells"),
+        row.alias("_row"),
+        unknown.alias("_unknown"),
         text.alias("_text"),
         problem.alias("_problem"),
         staging.original().alias("_source_file"),
@@ -91,43 +96,50 @@ def _with_origin(
 
 def _typed(frame: DataFrame, names: list[str], source: Source, schema: StructType) -> DataFrame:
     null = source.option("nullValue", default="")
-    cells = {name: F.nullif(F.get("_cells", F.lit(i)), F.lit(null)) if null else F.get("_cells", F.lit(i))
-             for i, name in enumerate(names) if name in schema.names}  # fmt: skip
-    casts = {f.name: _cast(cells.get(f.name), f.dataType, source) for f in schema.fields}
-    misfit = {n: cells[n].isNotNull() & (cells[n] != "") & casts[n].isNull() for n in cells
-              if not isinstance(schema[n].dataType, StringType)}  # fmt: skip
-    all_names = F.array(*(F.lit(name) for name in names)) if names else F.array().cast("array<string>")
-    wrong = _unless_known(names, schema)
-    if not source.rescued and misfit:
+    here = [field for field in schema.fields if field.name in names]
+    cells = {f.name: _cell(f.name, null) for f in here if null or not isinstance(f.dataType, StringType)}
+    typed = [_column(f, f.name in names, cells.get(f.name), source) for f in schema.fields]
+    misfit = {f.name: (cells[f.name] != "") & _cast(cells[f.name], f.dataType, source).isNull()
+              for f in here if not isinstance(f.dataType, StringType)}  # fmt: skip
+    reason = F.col("_problem")
+    if misfit and not source.rescued:
         which = F.concat_ws(", ", *(F.when(bad, F.lit(n)) for n, bad in misfit.items()))
-        wrong = F.coalesce(wrong, F.when(which != "", F.concat(F.lit("does not fit the schema: "), which)))
-    reason = F.coalesce(F.col("_problem"), wrong)
+        reason = F.coalesce(reason, F.when(which != "", F.concat(F.lit("does not fit the schema: "), which)))
     rescued = []
     if source.rescued:
-        left = [name for name in names if name not in schema.names]
         texts = [
             F.when(bad, F.concat(F.lit(json.dumps(n) + ":"), as_json(cells[n]))) for n, bad in misfit.items()
         ]
-        found = rescued_from_cells(all_names, F.col("_cells"), left, texts, F.col("_source_file"))
+        found = rescued_from_cells(F.col("_unknown"), texts, F.col("_source_file"))
         rescued = [F.when(reason.isNull(), found).alias(source.rescued)]
-    record = F.coalesce("_text", F.to_json(F.map_from_arrays(all_names, F.col("_cells"))))
     return frame.select(
-        *(cast.alias(name) for name, cast in casts.items()),
+        *typed,
         *rescued,
-        F.when(reason.isNotNull(), record).alias("_raw"),
+        F.when(reason.isNotNull(), F.col("_text")).alias("_raw"),
         reason.alias("_reason"),
         "_source_file",
         "_source_modified_at",
     )
 
 
-def _unless_known(names: list[str], schema: StructType) -> Column:
+def _cell(name: str, null: str) -> Column:
+    cell = F.col(f"_row.{quoted(name)}")
+    return F.nullif(cell, F.lit(null)) if null else cell
+
+
+def _column(field: StructField, there: bool, cell: Column | None, source: Source) -> Column | str:
+    if there and cell is None:
+        return f"_row.{quoted(field.name)}"
+    return _cast(cell, field.dataType, source).alias(field.name)
+
+
+def _unless_known(names: list[str]) -> str:
     """Says what is wrong with a header that names no column: it is most likely a record itself."""
-    if not names:
-        return F.lit("the file has no header")
-    if set(names) & set(schema.names):
-        return F.lit(None).cast("string")
-    return F.lit(f"no column is called as the header has it: {', '.join(names)[:500]}")
+    return (NO_COLUMN + ", ".join(names))[:500] if names else "the file has no header"
+
+
+def _no_pair() -> Column:
+    return F.array().cast("array<struct<key: string, value: string>>")
 
 
 def _cast(cell: Column | None, wanted: DataType, source: Source) -> Column:

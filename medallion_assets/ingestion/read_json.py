@@ -8,12 +8,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
-from medallion_assets.ingestion.rescue import rescued_from_json
+from medallion_assets.ingestion.rescue import FIELDS, rescued_from_json
 from medallion_assets.ingestion.staging import Staging
 
 UNFIT = "_unfit"
-PARSER = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, "allowNonNumericNumbers": "false"}
+STRICT = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
+PARSER = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, **STRICT}
+MALFORMED_INSIDE = "malformed JSON, or a nested object that repeats a key"
 LONGEST = 8 << 20
 """Characters of one record; a VARIANT, which rescue reads fields through, holds 16 MiB."""
 
@@ -51,8 +54,10 @@ def json_records(
     if not source.rescued:
         wanted = wanted.add(UNFIT, StringType())
     parsed = lines.withColumn("_row", F.from_json(sound, wanted, PARSER | _times(source)))
+    if source.rescued:
+        parsed = parsed.withColumn("_fields", F.from_json(sound, FIELDS, STRICT))
     return parsed.withColumn("_reason", _reason(source, schema)).select(
-        *(F.col("_row")[name].alias(name) for name in schema.names),
+        *(["_row.*"] if source.rescued else [f"_row.{quoted(name)}" for name in schema.names]),
         *_rescued(source, schema),
         F.when(F.col("_reason").isNotNull(), F.col("value")).alias("_raw"),
         "_reason",
@@ -64,8 +69,7 @@ def json_records(
 def _rescued(source: Source, schema: StructType) -> list[Column]:
     if not source.rescued:
         return []
-    sound = F.when(F.col("_reason").isNull(), F.col("value"))
-    found = rescued_from_json(sound, F.col("_row"), schema, F.col("_source_file"))
+    found = rescued_from_json("_fields", F.col("_row"), schema, F.col("_source_file"))
     return [found.alias(source.rescued)]
 
 
@@ -76,7 +80,8 @@ def _times(source: Source) -> dict[str, str]:
 
 def _reason(source: Source, schema: StructType) -> Column:
     if source.rescued:
-        return F.col("_why")
+        # json_array_length lets single quotes and bare control characters through; this parser does not.
+        return F.coalesce("_why", F.when(F.col("_fields").isNull(), F.lit(MALFORMED_INSIDE)))
     # JSON has no infinity: an infinite value was a number too large for its column.
     doubles = [f.name for f in schema.fields if isinstance(f.dataType, (DoubleType, FloatType))]
     huge = [F.abs(F.col("_row")[name]).eqNullSafe(float("inf")) for name in doubles]

@@ -8,6 +8,7 @@ Frames out carry the source's columns, its rescued data column where it has one,
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,6 +25,9 @@ from medallion_assets.ingestion.read_whole import binary_records, text_records
 from medallion_assets.ingestion.staging import Staging
 
 PARTITION = re.compile(r"/([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
+MOST_HEADERS = 8
+"""Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
+
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -49,11 +53,14 @@ def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
 
 def groups(files: Sequence[Entry]) -> list[list[Entry]]:
     """Gives files that can share a reader together: the same layout and the same header or schema."""
+    # A file without a record may have no header either, and no reader takes it.
+    full = [file for file in files if file.records]
+    plain = {file.header for file in full if file.layout == "lines"}
     alike: dict[tuple[str, str], list[Entry]] = {}
-    for file in files:
-        # A file without a record may have no header either, and no reader takes it.
-        if file.records:
-            alike.setdefault((file.layout, file.header), []).append(file)
+    for file in full:
+        if file.layout == "lines" and len(plain) > MOST_HEADERS:
+            file = replace(file, layout="cells")
+        alike.setdefault((file.layout, "" if file.layout == "cells" else file.header), []).append(file)
     return [alike[key] for key in sorted(alike)]
 
 

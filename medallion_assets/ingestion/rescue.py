@@ -11,39 +11,40 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StringType, StructType
 
+from medallion_assets.ingestion.names import among
+
 FIELDS = "map<string,variant>"
 FILE_PATH = '"_file_path":'
 
 
-def rescued_from_json(text: Column, typed: Column, schema: StructType, file: Column) -> Column:
+def rescued_from_json(fields: str, typed: Column, schema: StructType, file: Column) -> Column:
     """Gives the rescued data of a JSON object.
 
     Args:
-        text: The record, STRING; NULL gives NULL.
+        fields: The column of the record's fields as ``FIELDS``; NULL gives NULL.
         typed: What ``from_json`` made of it, a struct of ``schema``.
         schema: The columns there are.
         file: The path of the record's file.
     """
-    fields = F.from_json(text, FIELDS)
-    return written(F.concat(_repeated(fields, schema), _left_over(fields, typed, schema)), file)
+    unknown = F.expr(f"filter(map_entries({fields}), e -> NOT {among('e.key', schema.names)})")
+    # Quadratic in the keys, and so only for a record that does repeat one.
+    known = f"filter(map_keys({fields}), k -> {among('k', schema.names)})"
+    several = f"filter(map_entries({fields}), e -> size(filter({known}, k -> k = e.key)) > 1)"
+    none = f"filter(map_entries({fields}), e -> false)"
+    repeated = f"IF(size(array_distinct({known})) < size({known}), {several}, {none})"
+    others = F.transform(F.concat(unknown, F.expr(repeated)), _entry)
+    return written(F.concat(others, _misfits(F.col(fields), typed, schema)), file)
 
 
-def rescued_from_cells(
-    names: Column, cells: Column, left: list[str], misfits: list[Column], file: Column
-) -> Column:
+def rescued_from_cells(unknown: Column, misfits: list[Column], file: Column) -> Column:
     """Gives the rescued data of a CSV record.
 
     Args:
-        names: The header's names, ARRAY<STRING>.
-        cells: The record's cells, ARRAY<STRING>.
-        left: Names no column has.
+        unknown: Cells no column takes, ARRAY<STRUCT<key STRING, value STRING>>.
         misfits: For each typed column ``"name":"text"``, NULL where the cell fits.
         file: The path of the record's file.
     """
-    pairs = F.arrays_zip(names.alias("k"), cells.alias("v"))
-    wanted = F.array(*(F.lit(name) for name in left)) if left else F.array().cast("array<string>")
-    unknown = F.filter(pairs, lambda p: p["v"].isNotNull() & F.array_contains(wanted, p["k"]))
-    found = F.transform(unknown, lambda p: F.concat(as_json(p["k"]), F.lit(":"), as_json(p["v"])))
+    found = F.transform(unknown, lambda e: F.concat(as_json(e["key"]), F.lit(":"), as_json(e["value"])))
     return written(F.concat(found, F.array_compact(F.array(*misfits))) if misfits else found, file)
 
 
@@ -61,18 +62,13 @@ def as_json(text: Column) -> Column:
 def _left_over(fields: Column, typed: Column, schema: StructType) -> Column:
     known = [F.lit(name) for name in schema.names]
     others = F.filter(F.map_entries(fields), lambda e: ~e["key"].isin(*known) if known else F.lit(True))
-    misfits = [_named(f.name, _misfit(F.try_element_at(fields, F.lit(f.name)), typed[f.name], f.dataType))
-               for f in schema.fields if not isinstance(f.dataType, StringType)]  # fmt: skip
-    unknown = F.transform(others, _entry)
-    return F.concat(unknown, F.array_compact(F.array(*misfits))) if misfits else unknown
+    return F.concat(F.transform(others, _entry), _misfits(fields, typed, schema))
 
 
-def _repeated(fields: Column, schema: StructType) -> Column:
-    keys = F.filter(F.map_keys(fields), lambda k: k.isin(*schema.names) if schema.names else F.lit(False))
-    # Quadratic in the keys, and so only for a record that does repeat one.
-    several = F.filter(F.map_entries(fields), lambda e: F.size(F.filter(keys, lambda k: k == e["key"])) > 1)
-    none = F.array().cast("array<string>")
-    return F.when(F.size(F.array_distinct(keys)) < F.size(keys), F.transform(several, _entry)).otherwise(none)
+def _misfits(fields: Column, typed: Column, schema: StructType) -> Column:
+    found = [_named(f.name, _misfit(F.try_element_at(fields, F.lit(f.name)), typed[f.name], f.dataType))
+             for f in schema.fields if not isinstance(f.dataType, StringType)]  # fmt: skip
+    return F.array_compact(F.array(*found)) if found else F.array().cast("array<string>")
 
 
 def _entry(entry: Column) -> Column:

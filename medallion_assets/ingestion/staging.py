@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.ingestion.avro_rows import write_as_parquet
 from medallion_assets.ingestion.counting import csv_rows
+from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.csv_text import Row
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.ledger import Entry
@@ -23,6 +24,7 @@ PLAIN_PATH = re.compile(r"[\w /.@=,~-]+", re.ASCII)
 """Paths outside this Hadoop takes for a glob, a URI scheme or an escape."""
 
 ENDINGS = {"rows": ".parquet"}
+NO_HEADER = "the file's header cannot be read"
 NOT_TEXT = "not text in the file's encoding"
 CHUNK = 1 << 20
 
@@ -90,16 +92,20 @@ class Staging:
                 yield from (_bytes(f"{record}\n") for record in elements(xml, self.source))
         else:
             by_name = self.source.option("header", default="true") == "true"
-            rows = csv_rows(path, self.source, wrapped)[1 if by_name else 0 :]
-            yield from (_bytes(f"{_cells(row)}\n") for row in rows)
+            rows = csv_rows(path, self.source, wrapped)[1 if by_name and file.header else 0 :]
+            names = column_names(file.header, self.source)
+            yield from (_bytes(f"{_cells(row, names)}\n") for row in rows)
 
 
-def _cells(row: Row) -> str:
+def _cells(row: Row, names: list[str]) -> str:
     readable = row.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if readable != row.text:
-        return json.dumps({"c": [], "r": readable, "p": NOT_TEXT})
+        return json.dumps({"f": dict.fromkeys(names), "r": readable, "p": NOT_TEXT})
     # The text itself is kept for what is refused only: it would double what Spark reads.
-    return json.dumps({"c": row.cells, "r": row.text if row.problem else None, "p": row.problem or None})
+    if not names:
+        return json.dumps({"f": {}, "r": readable, "p": row.problem or NO_HEADER})
+    cells = dict(zip(names, row.cells, strict=False)) if row.cells else dict.fromkeys(names)
+    return json.dumps({"f": cells, "r": row.text if row.problem else None, "p": row.problem or None})
 
 
 def _bytes(text: str) -> bytes:

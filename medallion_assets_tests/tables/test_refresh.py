@@ -208,7 +208,7 @@ def test_a_source_without_a_schema_is_inferred_and_hints_win(drop, lake, spark, 
     shop = Pipeline("shop")
 
     @shop.bronze()
-    def orders(files=shop.landing("orders", format="json", schema_hints="total STRING")):  # noqa: B008
+    def orders(files=shop.landing("orders", format="json", infer_column_types=True, schema_hints="total STRING")):  # noqa: B008
         """One row per order, as it landed."""
         return files
 
