@@ -1,15 +1,17 @@
 """The command line; what only reads metadata starts no Spark."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from medallion_assets.reports import (
+    SHOWN,
     files_of,
     history_of,
     quarantine_counts,
     quarantine_rows,
+    result_row,
     show,
     statuses,
 )
@@ -80,7 +82,7 @@ def status(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
-        show.table("Tables", [{k: v for k, v in s.items() if k != "path"} for s in found])
+        show.table("Tables", [_brief(s) for s in found])
 
 
 @app.command()
@@ -96,7 +98,37 @@ def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = Fals
     if as_json:
         typer.echo(json.dumps(found, indent=2, default=str))
     else:
-        show.table(f"Files of {pipeline}", found)
+        show.table(f"Files of {pipeline}", [{k: row[k] for k in ("table", *SHOWN)} for row in found])
+
+
+@app.command("copy-into")
+def copy_into_table(
+    table: str,
+    source: str,
+    source_format: str,
+    files: Annotated[list[str] | None, typer.Option(help="Names below the source (FILES).")] = None,
+    pattern: Annotated[str, typer.Option(help="A glob for file names (PATTERN).")] = "",
+    force: Annotated[bool, typer.Option(help="Append files again that were loaded before.")] = False,
+    merge_schema: Annotated[bool, typer.Option(help="New columns join the table.")] = False,
+    select: Annotated[list[str] | None, typer.Option(help="A column as SQL; repeat for more.")] = None,
+    validate: Annotated[str, typer.Option(help="A number of rows, or ALL: judge, write nothing.")] = "",
+    option: Annotated[list[str] | None, typer.Option(help="key=value for reader or source.")] = None,
+) -> None:
+    """Append a source's files to a table, each once; what is malformed goes to its quarantine."""
+    from medallion_assets.ingestion import copy_into
+
+    told = dict(pair.partition("=")[::2] for pair in option or [])
+    try:
+        result = copy_into(table, source, source_format, files=files or (), pattern=pattern, force=force,
+                           merge_schema=merge_schema, select=select or (), validate=validate or 0,
+                           format_options=told)  # fmt: skip
+    except ValueError as error:
+        _refuse(str(error))
+        raise
+    except RuntimeError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    show.table(f"COPY INTO {table}", [result_row(result)])
 
 
 @quarantine.command("list")
@@ -113,6 +145,12 @@ def quarantine_list(
 def quarantine_show(table: str, limit: int = 20, rule: str = "") -> None:
     """A table's quarantined rows, newest first."""
     show.table(f"Quarantine of {table}", quarantine_rows(_table(table), _lake(), limit, rule))
+
+
+def _brief(status: dict[str, Any]) -> dict[str, Any]:
+    key = f"{status['pipeline']}/{status['layer']}/{status['table']}"
+    kept = ("version", "rows", "quarantined", "last_run", "checks")
+    return {"table": key} | {name: status[name] for name in kept}
 
 
 def _lake() -> Lake:

@@ -13,7 +13,7 @@ from medallion_assets.resources import LakeResource
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import upstream_first
-from medallion_assets.tables.refresh import why_not
+from medallion_assets.tables.refresh import is_filled, why_not
 from medallion_assets.tables.table import Table
 from medallion_assets.translate import landing_key
 
@@ -95,7 +95,9 @@ def beside_the_chains() -> dg.AutomationConditionSensorDefinition:
 
 def _news(table: Table, lake: Lake) -> News | None:
     assert table.source is not None
-    folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table.pipeline, table.source)
+    if is_filled(table, lake):
+        return None
+    folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
     new = unseen_files(folder, ledger, table.source, Look(lake.settings.settle_seconds))
     waiting = not why_not(table, lake)
     if not new and not waiting:

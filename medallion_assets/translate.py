@@ -14,7 +14,7 @@ from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import quarantine_name
 from medallion_assets.tables.refresh import refresh
 from medallion_assets.tables.table import Table
-from medallion_assets.tables.verdicts import FILES, every_file_taken, expectations
+from medallion_assets.tables.verdicts import FILES, RESCUED, SCHEMA, facts
 
 
 def asset_key(table: Table) -> dg.AssetKey:
@@ -53,7 +53,9 @@ def as_asset(table: Table) -> dg.AssetsDefinition:
 
 def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
     """Gives the landing zones and quarantines: seen and browsed in Dagster, not run by it."""
-    landing = [_landing(t) for t in pipeline.tables.values() if t.source]
+    # Several tables may read one landing zone.
+    zones = {landing_key(t): _landing(t) for t in pipeline.tables.values() if t.source}
+    landing = list(zones.values())
     quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.output_mode == "append"]
     return landing + quarantines
 
@@ -67,7 +69,7 @@ def _materialized(
     if done.total("quarantined"):
         metadata = report.quarantine(table, place, done)
         context.log_event(dg.AssetMaterialization(quarantine_key(table), metadata=metadata))
-    found = [*expectations(table, place), *([every_file_taken(table, place)] if table.source else [])]
+    found = facts(table, place)
     return dg.MaterializeResult(
         asset_key=asset_key(table),
         metadata=report.refreshed(table, place, done),
@@ -77,7 +79,11 @@ def _materialized(
 
 
 def _inline_checks(table: Table) -> list[str]:
-    return [e.name for e in table.expectations] + ([FILES] if table.source else [])
+    source = table.source
+    names = [FILES] if source else []
+    names += [SCHEMA] if source and source.learns else []
+    names += [RESCUED] if source and source.rescued else []
+    return [*names, *(e.name for e in table.expectations)]
 
 
 def _spec(table: Table) -> dg.AssetSpec:
@@ -102,7 +108,7 @@ def _spec(table: Table) -> dg.AssetSpec:
 
 def _landing(table: Table) -> dg.AssetSpec:
     assert table.source is not None
-    words = f"{table.source.format.upper()} files as they land, for {table.key}."
+    words = f"{table.source.format.upper()} files as they land."
     kinds = {"file", table.source.format}
     return dg.AssetSpec(landing_key(table), description=words, group_name=table.pipeline, kinds=kinds,
                         owners=list(table.owners))  # fmt: skip

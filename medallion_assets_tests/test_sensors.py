@@ -67,7 +67,7 @@ def test_files_that_arrive_later_are_another_request(lake):
 def test_files_a_dead_run_left_in_the_ledger_are_asked_for_again(lake):
     land("school", lake.settings.landing, 1)
     table = PIPELINES["school"].tables["school/bronze/enrollments"]
-    discover(lake.landing("school", table.source), lake.ledger("school", table.source), table.source)
+    discover(lake.landing("school", table.source), lake.ledger(table), table.source)
     words = requested(PIPELINES["school"], lake).run_requests[0].tags["medallion/arrived"]
     assert "files of school/enrollments wait to be loaded" in words
 

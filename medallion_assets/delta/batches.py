@@ -25,6 +25,7 @@ class Batch:
         rescued: Rows written with something in their rescued data column.
         missing: Records of files that were gone, or had changed, when they were to be read.
         statics: Version of each static input.
+        drift: What its files asked of the schema: added, widened, retyped, left out and missing columns.
         total_duplicates, total_dropped, total_missing: The same over all batches so far.
     """
 
@@ -40,6 +41,7 @@ class Batch:
     missing: int = 0
     seconds: float = 0.0
     statics: dict[str, int] = field(default_factory=dict)
+    drift: dict[str, Any] = field(default_factory=dict)
     total_duplicates: int = 0
     total_dropped: int = 0
     total_missing: int = 0

@@ -6,6 +6,7 @@ Widening follows Auto Loader's table; the casts on it lose no value.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql.types import (
     ArrayType,
@@ -47,6 +48,7 @@ class Growth:
         retyped: Columns that came with a type the schema does not take; their values are rescued.
         left_out: Fields that can be no column: our names, case doubles, names no table takes, too many.
         missing: Columns of the schema that no record of the batch had.
+        brought_by: For each added column, a file that brought it.
     """
 
     schema: StructType
@@ -55,6 +57,14 @@ class Growth:
     retyped: dict[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    brought_by: dict[str, str] = field(default_factory=dict)
+
+    def drift(self) -> dict[str, Any]:
+        """Gives what changed, without the schema; empty where nothing did."""
+        found = {"added": self.added, "widened": self.widened, "retyped": self.retyped,
+                 "left_out": list(self.left_out), "missing": list(self.missing),
+                 "brought_by": self.brought_by}  # fmt: skip
+        return {word: what for word, what in found.items() if what}
 
 
 def grown(base: StructType, seen: StructType, widening: bool = False, max_columns: int = 1000) -> Growth:

@@ -95,9 +95,8 @@ def load_files(
     staging = Staging(place.state / "staging", source)
     loaded = _load(spark, fresh, place, staging, stamp, write)
     parse = replace(stamp, app_id=f"{stamp.app_id}/parse")
-    if loaded.malformed and source.malformed == "QUARANTINE":
-        assert loaded.growth is not None
-        _quarantine(spark, fresh, place, loaded.growth, staging, parse)
+    if loaded.malformed and loaded.growth is not None:
+        _refused(_records(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()
     _record(place, fresh, missing, stamp, parse, started)
     return replace(loaded, missing=sum(file.records for file in missing))
@@ -166,16 +165,18 @@ def _refuse_malformed(records: DataFrame, source: Source) -> None:
         raise MalformedRecord(source.name, first["_source_file"], first["_reason"], first["_raw"] or "")
 
 
-def _quarantine(
-    spark: SparkSession, files: list[Entry], place: Place, growth: Growth, staging: Staging, stamp: Stamp
-) -> None:
-    if stamp.committed_to(place.quarantine):
-        return
-    refused = _not_loaded(spark, files, stamp, place.quarantine, PARSED_ALREADY)
-    records = _records(spark, refused, place.source, growth, staging)
-    append(from_records(records, stamp.batch_id, stamp.run_id), place.quarantine, stamp)
-    if place.source.bad_records_path:
-        export(records, Path(place.source.bad_records_path), files)
+def _refused(records: DataFrame, files: list[Entry], place: Place, stamp: Stamp) -> None:
+    """Writes malformed records to where the source wants them besides the table."""
+    source = place.source
+    if source.bad_records_path and source.malformed != "DROPMALFORMED":
+        # A relative path lies in the pipeline's folder of the lake.
+        export(records, place.path.parent.parent / source.bad_records_path, files)
+    if source.malformed == "QUARANTINE" and not stamp.committed_to(place.quarantine):
+        fresh = _not_loaded(records.sparkSession, files, stamp, place.quarantine, PARSED_ALREADY)
+        mine = (
+            records.where(F.col("_source_file").isin([f.path for f in fresh])) if fresh != files else records
+        )
+        append(from_records(mine, stamp.batch_id, stamp.run_id), place.quarantine, stamp)
 
 
 def _is_as_counted(file: Entry) -> bool:

@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.delta.batches import write_json
@@ -15,7 +17,9 @@ from medallion_assets.ingestion.errors import NewColumns
 from medallion_assets.ingestion.evolution import Growth, grown
 from medallion_assets.ingestion.inference import declared, seen_schema, with_hints
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.names import among
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.read_json import json_lines
 from medallion_assets.ingestion.reading import partition_keys
 from medallion_assets.ingestion.staging import Staging
 
@@ -43,7 +47,9 @@ def schema_for(
     known = base is not None or bool(source.schema)
     if known and growth.added and source.evolution == "failOnNewColumns":
         raise NewColumns(source.name, growth.added, [file.path for file in files])
-    whole = Growth(schema, growth.added, growth.widened, growth.retyped, growth.left_out, growth.missing)
+    brought = _brought_by(spark, source, files, staging, growth.added) if known else {}
+    # The first schema is no change.
+    whole = replace(growth, schema=schema, brought_by=brought) if known else Growth(schema)
     if schema != base:
         _write(folder, whole, source, [file.path for file in files], stamp)
     return whole
@@ -76,6 +82,19 @@ def _growth(
     return grown(base, _told(seen, base, source), widening, source.max_columns)
 
 
+def _brought_by(
+    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, added: dict[str, str]
+) -> dict[str, str]:
+    """Gives a file for each new column: by its header or schema, or by a look at the records' keys."""
+    tops = {name.split(".")[0] for name in added}
+    if source.format in ("json", "xml") and tops:
+        keys = json_lines(spark, files, staging).where("_why IS NULL")
+        keys = keys.select(F.explode(F.json_object_keys("value")).alias("key"), "_source_file")
+        found = keys.where(among("key", tops)).groupBy("key").agg(F.min("_source_file").alias("file"))
+        return {row["key"]: row["file"] for row in found.collect()}
+    return {name: file.path for name in tops for file in reversed(files) if name in file.header}
+
+
 def _told(seen: StructType, base: StructType, source: Source) -> StructType:
     """Gives what was seen with the known columns' types where the files themselves say nothing of types."""
     if source.infer_column_types or source.format in CARRY_TYPES:
@@ -106,6 +125,7 @@ def _write(folder: Path, growth: Growth, source: Source, files: list[str], stamp
         "retyped": growth.retyped,
         "left_out": growth.left_out,
         "missing": growth.missing,
+        "brought_by": growth.brought_by,
         "files": files[:20],
         "run_id": stamp.run_id,
         "batch": stamp.batch_id,

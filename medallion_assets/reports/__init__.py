@@ -1,6 +1,16 @@
 """What people read of the lake, from logs and ledgers: no Spark, no write, no Dagster."""
 
+from medallion_assets.reports.copied import result_row
+from medallion_assets.reports.files import SHOWN, files_of
 from medallion_assets.reports.quarantine import quarantine_counts, quarantine_rows
-from medallion_assets.reports.state import files_of, history_of, statuses
+from medallion_assets.reports.state import history_of, statuses
 
-__all__ = ["files_of", "history_of", "quarantine_counts", "quarantine_rows", "statuses"]
+__all__ = [
+    "SHOWN",
+    "files_of",
+    "history_of",
+    "quarantine_counts",
+    "quarantine_rows",
+    "result_row",
+    "statuses",
+]

@@ -17,7 +17,10 @@ def table(title: str, rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         console.print(f"{escape(title)}: nothing there.")
         return
-    grid = Grid(*rows[0], title=escape(title), title_justify="left")
+    grid = Grid(title=escape(title), title_justify="left")
+    for name in rows[0]:
+        # A table's key cut in two is no use to copy.
+        grid.add_column(name, no_wrap=name == "table", overflow="fold")
     for row in rows:
         # File names and records come from outside: never markup.
         grid.add_row(*(escape(_text(value)) for value in row.values()))

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
-from medallion_assets.delta import batches, log, progress
-from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.delta import batches, log
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.verdicts import verdicts
@@ -20,27 +19,6 @@ def statuses(tables: Iterable[Table], lake: Lake) -> list[dict[str, Any]]:
 def history_of(table: Table, lake: Lake, limit: int) -> list[dict[str, Any]]:
     """Gives a table's newest commits: version, time, operation, rows, micro-batch and run."""
     return [_commit(entry) for entry in log.history(lake.path(table), limit)]
-
-
-def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
-    """Gives what the ledger knows of each file, with how far its bronze table has come."""
-    assert table.source is not None
-    ledger = lake.ledger(table.pipeline, table.source)
-    taken = _taken_paths(table, lake)
-    found = ledgers.rows(ledger, "SELECT * FROM ledger ORDER BY discovered_at, path")
-    return [
-        {
-            "table": table.key,
-            "path": row["path"],
-            "size": row["size"],
-            "records": row["records"],
-            "status": _file_status(row, taken),
-            "reason": row["reason"],
-            "modified_at": row["modified_at"],
-            "discovered_at": row["discovered_at"],
-        }
-        for row in found
-    ]
 
 
 def last_run(table: Table, lake: Lake) -> str | None:
@@ -80,23 +58,6 @@ def _commit(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds")
-
-
-def _taken_paths(table: Table, lake: Lake) -> set[object]:
-    assert table.source is not None
-    place = progress.committed_position(lake.state(table, "checkpoint"))
-    if place.version < 0:
-        return set()
-    sql = f"SELECT path FROM ledger WHERE status = '{ledgers.ADMITTED}'"
-    return {
-        row["path"] for row in ledgers.rows(lake.ledger(table.pipeline, table.source), sql, place.version)
-    }
-
-
-def _file_status(row: dict[str, object], taken: set[object]) -> object:
-    if row["status"] != ledgers.ADMITTED:
-        return row["status"]
-    return "committed" if row["path"] in taken else "waiting"
 
 
 def batches_of(table: Table, lake: Lake) -> list[batches.Batch]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from medallion_assets.simulators import faults, health, school
+from medallion_assets.simulators import commerce, faults, health, school
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class Simulator:
         name: Gives that file's name.
         references: Files that land once, before the first: path below the landing zone, and text.
         whole: How many files ``--all`` stands for.
+        beside: Files that land with file n, and whether faults are asked for.
+        bad: Further lines with faults.
     """
 
     source: str
@@ -26,10 +28,21 @@ class Simulator:
     name: Callable[[int], str]
     references: Callable[[Random], dict[str, str]]
     whole: int
+    beside: Callable[[int, Random, bool], dict[str, str]] = lambda number, random, with_faults: {}
+    bad: Callable[[], list[str]] = list
 
 
 SIMULATORS = {
     "school": Simulator("enrollments", school.enrollments, school.file_name, school.references, school.FILES),
+    "commerce": Simulator(
+        "orders",
+        commerce.orders,
+        commerce.file_name,
+        commerce.references,
+        commerce.FILES,
+        commerce.day,
+        commerce.bad_orders,
+    ),
     "health": Simulator("recordings", health.recordings, health.file_name, health.references, health.MONTHS),
 }
 
@@ -40,7 +53,7 @@ def land(
     """Lands the next files of a pipeline; the same seed gives the same files, one after the other.
 
     Args:
-        pipeline: ``school`` or ``health``.
+        pipeline: ``school``, ``commerce`` or ``health``.
         landing: The folder that holds every pipeline's landing zones.
         files: How many more; None for all that are left of the set.
         seed: What the files are made from.
@@ -61,7 +74,9 @@ def land(
     for number in range(first, last + 1):
         random = Random(f"{seed}/{pipeline}/{number}")
         lines = simulator.file(number, random)
-        lines = faults.planted(lines, random) if with_faults else lines
+        lines = [*faults.planted(lines, random), *simulator.bad()] if with_faults else lines
+        others = simulator.beside(number, random, with_faults)
+        landed += [_drop(zone / p, text) for p, text in others.items()]
         landed.append(_drop(folder / simulator.name(number), "".join(f"{line}\n" for line in lines)))
     return landed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 Record = dict[str, Any]
 NUMBER_FIELDS = ("quantity", "heartrate")
-OWNER_FIELDS = ("student_id", "mrn")
+OWNER_FIELDS = ("student_id", "mrn", "customer_id")
 
 
 def planted(lines: list[str], random: Random) -> list[str]:
@@ -45,9 +45,7 @@ def _missing_number(line: str) -> str:
 def _unknown_owner(line: str) -> str:
     record = json.loads(line)
     name = next(f for f in OWNER_FIELDS if f in record)
-    return json.dumps(
-        record | {name: "S99999" if name == "student_id" else 99_999_999} | _new_id(record, "U")
-    )
+    return json.dumps(record | {name: 99_999_999 if name == "mrn" else "S99999"} | _new_id(record, "U"))
 
 
 def _repeated(line: str) -> str:

@@ -32,7 +32,7 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) 
 def place_of(table: Table, lake: Lake) -> Place:
     """Gives where a bronze table's records go."""
     assert table.source is not None
-    ledger = lake.ledger(table.pipeline, table.source)
+    ledger = lake.ledger(table)
     return Place(
         table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
     )
@@ -63,6 +63,7 @@ def _batch(loaded: Loaded, table: Table, stamp: Stamp, seconds: float) -> Batch:
         files=loaded.files,
         rescued=loaded.rescued,
         missing=loaded.missing,
+        drift=loaded.growth.drift() if loaded.growth else {},
         seconds=seconds,
         run_id=stamp.run_id,
     )

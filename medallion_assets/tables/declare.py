@@ -34,6 +34,19 @@ class Pipeline:
         """
         return Read("files", source=Source(name=name, **options))
 
+    def copy_into(self, name: str, *, merge_schema: bool = False, pattern: str = "*", **options: Any) -> Any:
+        """Says that a parameter takes the files of a source as COPY INTO would: each once, the schema fixed.
+
+        Args:
+            name: The source's folder.
+            merge_schema: New columns join the table; without it they stop the load.
+            pattern: A glob for file names.
+            options: Those of ``ingestion.Source``.
+        """
+        mode = "addNewColumns" if merge_schema else "failOnNewColumns"
+        told = {"schema_evolution_mode": mode, "rescued_data_column": "", "path_glob_filter": pattern}
+        return Read("files", source=Source(name=name, **{**told, **options}))
+
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of records as they landed; ``options`` are those of ``declare``."""
         return lambda query: self.declare("bronze", query, **options)
@@ -55,6 +68,7 @@ class Pipeline:
         expectations: Sequence[Expectation] = (),
         unique_by: str | Sequence[str] = (),
         counts_rows: str = "",
+        once: bool = False,
     ) -> Table:
         """Gives the table this query fills.
 
@@ -65,7 +79,7 @@ class Pipeline:
         present = [expect(f"{key}_present", f"`{key}` IS NOT NULL") for key in keys]
         table = Table(
             self.name, layer, query.__name__, query, _reads(query), output_mode,
-            (*expectations, *present), keys, counts_rows, self.owners, _place(query),
+            (*expectations, *present), keys, counts_rows, self.owners, _place(query), once,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

@@ -33,9 +33,9 @@ class Lake:
             return Path(source.path).expanduser().absolute()
         return self.settings.landing / pipeline / source.name
 
-    def ledger(self, pipeline: str, source: Source) -> Path:
-        """The Delta table of files seen."""
-        return self.root / pipeline / "_ledger" / source.name
+    def ledger(self, table: Table) -> Path:
+        """The Delta table of files a bronze table has seen; its status table lies beside it."""
+        return self.root / table.pipeline / "_ledger" / table.name
 
     def state(self, table: Table, what: str) -> Path:
         """Bookkeeping of a table: ``checkpoint``, ``pins``, ``batches``, ``staging`` or ``lease``."""
@@ -44,7 +44,7 @@ class Lake:
     def upstream_log(self, table: Table) -> Path:
         """The Delta table whose commits the table's stream follows: its ledger, or its upstream table."""
         if table.source:
-            return self.ledger(table.pipeline, table.source)
+            return self.ledger(table)
         assert table.streams_from is not None
         return self.path(table.streams_from)
 

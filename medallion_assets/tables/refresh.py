@@ -76,10 +76,16 @@ def refresh(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id:
 
 def take_arrivals(table: Table, lake: Lake) -> None:
     """Lets discovery add new landing files to the ledger, where the table reads any."""
-    if table.source:
-        folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table.pipeline, table.source)
+    if table.source and not is_filled(table, lake):
+        folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
             discover(folder, ledger, table.source, Look(lake.settings.settle_seconds))
+
+
+def is_filled(table: Table, lake: Lake) -> bool:
+    """True where a table that is filled once has been."""
+    checkpoint = lake.state(table, "checkpoint")
+    return table.once and log.exists(lake.path(table)) and not progress.is_interrupted(checkpoint)
 
 
 def why_not(table: Table, lake: Lake) -> str:
@@ -91,6 +97,8 @@ def why_not(table: Table, lake: Lake) -> str:
             f"would bring only new rows. Upstream still holds them all: remove {checkpoint.parent} and the "
             f"quarantine at {lake.quarantine(table)}, and run again to rebuild both."
         )
+    if is_filled(table, lake):
+        return "filled once, and left as it is"
     newest = log.version(lake.upstream_log(table))
     if newest is None:
         return "nothing has landed yet" if table.source else "its upstream has no rows yet"

@@ -35,7 +35,8 @@ def _reads(table: Table) -> list[str]:
     problems = []
     if flows != 1:
         problems.append(f"reads {flows} streams; it needs exactly one stream(...) or landing(...)")
-    if ("files" in hows) != (table.layer == "bronze"):
+    copies = table.once and "files" not in hows
+    if ("files" in hows) != (table.layer == "bronze") and not copies:
         problems.append("bronze reads files, silver and gold read tables")
     for _, read in table.reads:
         if read.how != "files" and not isinstance(read.table, Table):

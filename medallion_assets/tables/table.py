@@ -37,6 +37,7 @@ class Table:
         counts_rows: For ``complete``: the column that says how many upstream rows a row stands for.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
+        once: Filled by its first refresh and left alone after it, as CREATE TABLE AS SELECT does.
     """
 
     pipeline: str
@@ -50,6 +51,7 @@ class Table:
     counts_rows: str = ""
     owners: tuple[str, ...] = ()
     declared_at: str = ""
+    once: bool = False
 
     @property
     def key(self) -> str:

@@ -11,6 +11,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
+SCHEMA, RESCUED = "schema_unchanged", "nothing_rescued"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,17 @@ def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
     yield conservation(table, lake)
     if table.unique_by:
         yield unique_keys(table, lake)
+    yield from facts(table, lake)
+
+
+def facts(table: Table, lake: Lake) -> Iterator[Verdict]:
+    """Gives the checks that tell of the last run and never block."""
     if table.source:
         yield every_file_taken(table, lake)
+    if table.source and table.source.learns:
+        yield schema_unchanged(table, lake)
+    if table.source and table.source.rescued:
+        yield nothing_rescued(table, lake)
     yield from expectations(table, lake)
 
 
@@ -61,10 +71,32 @@ def unique_keys(table: Table, lake: Lake) -> Verdict:
 def every_file_taken(table: Table, lake: Lake) -> Verdict:
     """Holds where discovery could admit every file it saw; a refused one is named with its reason."""
     assert table.source is not None
-    ledger = lake.ledger(table.pipeline, table.source)
+    ledger = lake.ledger(table)
     left = refused_files(ledger)
     words = "; ".join(f"{row['path']}: {row['reason']}" for row in left[:5])
     return Verdict(FILES, not left, False, words or "every file was taken", {"refused_files": len(left)})
+
+
+def schema_unchanged(table: Table, lake: Lake) -> Verdict:
+    """Holds where the last batch's files had the columns and types that were known."""
+    last = batches.newest(lake.state(table, "batches"))
+    drift = last.drift if last else {}
+    typed = ("added", "widened", "retyped")
+    words = [f"{what} {name} {kind}" for what in typed for name, kind in drift.get(what, {}).items()]
+    words += [f"left out {name}" for name in drift.get("left_out", ())]
+    words += [f"missing {name}" for name in drift.get("missing", ())]
+    words += [f"{name} came with {file}" for name, file in drift.get("brought_by", {}).items()]
+    counts = {what: len(drift.get(what, ())) for what in (*typed, "left_out", "missing")}
+    told = "; ".join(words[:20]) or "the columns and types that were known"
+    return Verdict(SCHEMA, not words, False, told, counts)
+
+
+def nothing_rescued(table: Table, lake: Lake) -> Verdict:
+    """Holds where no row of the last batch had a field that no column took."""
+    last = batches.newest(lake.state(table, "batches"))
+    rescued, written = (last.rescued, last.written) if last else (0, 0)
+    words = f"{rescued} of {written} rows of the last batch have something in their rescued data column"
+    return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "written": written})
 
 
 def refused_files(ledger: Any) -> list[dict[str, object]]:

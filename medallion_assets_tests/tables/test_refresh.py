@@ -207,8 +207,10 @@ def test_csv_that_does_not_fit_is_quarantined_with_its_text(drop, lake, spark, r
 def test_a_source_without_a_schema_is_inferred_and_hints_win(drop, lake, spark, rows_of):
     shop = Pipeline("shop")
 
+    landed = shop.landing("orders", format="json", infer_column_types=True, schema_hints="total STRING")
+
     @shop.bronze()
-    def orders(files=shop.landing("orders", format="json", infer_column_types=True, schema_hints="total STRING")):  # noqa: B008
+    def orders(files=landed):
         """One row per order, as it landed."""
         return files
 

@@ -1,0 +1,55 @@
+"""The file ledger as people read it: every file a bronze table has seen, and what became of it."""
+
+from typing import Any
+
+from medallion_assets.delta import progress
+from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.listing import overlooked
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+
+COLUMNS = ("path", "size", "create_time", "discovery_time", "processed_time", "commit_time",
+           "archive_time", "archive_mode", "move_location", "status", "reason", "rows_read", "rows_loaded",
+           "rows_quarantined", "rows_rescued", "batch_id", "run_id")  # fmt: skip
+"""Names as in Databricks' ``cloud_files_state`` where it has them."""
+
+SHOWN = ("path", "size", "status", "rows_read", "rows_loaded", "rows_quarantined", "rows_rescued", "reason")
+"""What fits a terminal."""
+
+
+def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
+    """Gives a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
+
+    Their ``status``: ``waiting``, ``committed``, ``missing``, ``refused``, ``changed``, ``skipped``, ``ignored``.
+    """
+    assert table.source is not None
+    became = outcomes.newest(lake.ledger(table))
+    taken = _taken_paths(table, lake)
+    entries = ledgers.rows(lake.ledger(table), "SELECT * FROM ledger ORDER BY discovered_at, path")
+    rows = [_row(entry, became.get(str(entry["path"])), taken) for entry in entries]
+    ignored = overlooked(lake.landing(table.pipeline, table.source), table.source)
+    rows += [{"path": path, "status": "ignored", "reason": why} for path, why in ignored]
+    return [{"table": table.key} | {name: row.get(name) for name in COLUMNS} for row in rows]
+
+
+def _row(entry: dict[str, Any], became: dict[str, Any] | None, taken: set[object]) -> dict[str, Any]:
+    row = {
+        "path": entry["path"], "size": entry["size"], "create_time": entry["modified_at"],
+        "discovery_time": entry["discovered_at"], "rows_read": entry["records"],
+        "status": entry["status"], "reason": entry["reason"] or None,
+    }  # fmt: skip
+    if entry["status"] != ledgers.ADMITTED:
+        return row
+    if became is None:
+        return row | {"status": "committed" if entry["path"] in taken else "waiting"}
+    word = "missing" if became["status"] == outcomes.MISSING else "committed"
+    return row | {name: became[name] for name in COLUMNS if became.get(name) is not None} | {"status": word}
+
+
+def _taken_paths(table: Table, lake: Lake) -> set[object]:
+    place = progress.committed_position(lake.state(table, "checkpoint"))
+    if place.version < 0:
+        return set()
+    sql = f"SELECT path FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    return {row["path"] for row in ledgers.rows(lake.ledger(table), sql, place.version)}
