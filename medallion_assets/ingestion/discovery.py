@@ -46,7 +46,7 @@ class Look:
 def unseen_files(location: Path, ledger: Path, source: Source, look: Look | None = None) -> list[Sighting]:
     """Gives the files the ledger does not know as they are now, oldest first; writes nothing."""
     look = look or Look()
-    known = look.known or ledgers.last_seen(ledger)
+    known = look.known or _known(ledger)
     wait = look.settle_seconds if source.settle_seconds is None else source.settle_seconds
     settled = time.time() - wait
     chosen = (s for s in listed(location, source) if look.only is None or s.path in look.only)

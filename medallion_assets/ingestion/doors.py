@@ -64,10 +64,17 @@ def load_new(
     Nothing new starts no JVM and changes no table.
     """
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
+    look = look or Look(settings.settle_seconds)
     with held(lease, place.key):
-        discover(Path(place.source.path), place.ledger, place.source, look or Look(settings.settle_seconds))
-        if _is_behind(place.ledger, checkpoint):
-            _stream(spark or start_session(settings), place, checkpoint, run_id)
+        # A file that was mended after a failed batch is known to have changed only once it is read again.
+        for _ in range(2):
+            discover(
+                Path(place.source.path), place.ledger, place.source, look or Look(settings.settle_seconds)
+            )
+            if _is_behind(place.ledger, checkpoint):
+                _stream(spark or start_session(settings), place, checkpoint, run_id)
+            if not outcomes.lost(place.ledger):
+                break
     return _account(place, run_id)
 
 
@@ -95,7 +102,7 @@ def _append(rows: DataFrame, place: Place, stamp: Stamp) -> dict[str, int]:
 
 
 def _account(place: Place, run_id: str) -> LoadResult:
-    rows = [row for row in outcomes.rows(place.ledger) if row["run_id"] == run_id]
+    rows = [row for row in outcomes.newest(place.ledger).values() if row["run_id"] == run_id]
     loaded = [row for row in rows if row["status"] == outcomes.LOADED]
 
     def total(column: str) -> int:

@@ -209,4 +209,5 @@ def _record(
     for app_id in (stamp.app_id, parse.app_id):
         refused += outcomes.committed_rows(place.quarantine, app_id, number, "source_file").rows
     found = outcomes.Found(good.rows, refused, good.rescued)
-    outcomes.record(place.ledger, files, found, stamp, started, missing)
+    drops = place.source.malformed == "DROPMALFORMED"
+    outcomes.record(place.ledger, files, found, stamp, started, missing, drops)

@@ -15,6 +15,9 @@ Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binary
 EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
 OVERWRITES = ("ignore", "append")
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
+FIXED = ("text", "binaryFile")
+"""Formats whose columns never change."""
+
 RESCUED, CORRUPT = "_rescued_data", "_corrupt_record"
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
@@ -94,6 +97,8 @@ class Source:
     @property
     def rescued(self) -> str:
         """The rescued data column in force, empty for none."""
+        if self.format in FIXED:
+            return ""
         if self.rescued_data_column is not None:
             return self.rescued_data_column
         return RESCUED if self.evolution == "rescue" or not self.schema else ""
@@ -101,7 +106,7 @@ class Source:
     @property
     def learns(self) -> bool:
         """True where its columns come from the files, at first sight or for good."""
-        return not self.schema or self.evolution not in ("none", "rescue")
+        return self.format not in FIXED and (not self.schema or self.evolution not in ("none", "rescue"))
 
     @property
     def typed(self) -> bool:
@@ -129,7 +134,10 @@ class Source:
 
 
 def _wrong(source: Source) -> list[str]:
-    problems = [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
+    problems = (
+        ["its columns are fixed; it takes no schema"] if source.format in FIXED and source.schema else []
+    )
+    problems += [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
     if source.schema_evolution_mode not in ("", *EVOLUTION_MODES):
         problems.append(f"schema_evolution_mode {source.schema_evolution_mode!r} is no mode of evolution")
     if source.schema and source.schema_evolution_mode.startswith("addNewColumns"):

@@ -59,7 +59,9 @@ def _split(
     kept = [c.alias(n) for n, c in at.items() if n in schema.names]
     unknown = F.filter(F.array(*left), lambda e: e["value"].isNotNull()) if left else _no_pair()
     row = F.struct(*kept) if kept else F.lit(None).cast("struct<a string>")
-    wrong = F.lit(None if kept else _unless_known(names)).cast("string")
+    # Not as a plain literal: Spark would see that no row is good, drop the plan, and with it the counting.
+    foreign = (F.coalesce(F.length("_c0"), F.lit(0)) >= 0) & F.lit(not kept)
+    wrong = F.when(foreign, F.lit(_unless_known(names)))
     whole = F.to_json(F.struct(*(c.alias(n) for n, c in at.items())))
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit(WIDTH)).otherwise(wrong)
     return _with_origin(rows, row, unknown, F.coalesce(F.col(CORRUPT), whole), problem, staging)

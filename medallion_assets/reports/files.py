@@ -21,7 +21,8 @@ SHOWN = ("path", "size", "status", "rows_read", "rows_loaded", "rows_quarantined
 def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
     """Gives a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
 
-    Their ``status``: ``waiting``, ``committed``, ``missing``, ``refused``, ``changed``, ``skipped``, ``ignored``.
+    Their ``status``: ``waiting``, ``committed``, ``missing``, ``refused``, ``changed``, ``skipped`` or
+    ``ignored``.
     """
     assert table.source is not None
     became = outcomes.newest(lake.ledger(table))

@@ -69,7 +69,11 @@ def refresh(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id:
     with held(lake.state(table, "lease"), table.key):
         take_arrivals(table, lake)
         skipped = why_not(table, lake)
-        done = () if skipped else _run(table, lake, spark(), run_id)
+        done = [] if skipped else _run(table, lake, spark(), run_id)
+        if any(batch.missing for batch in done):
+            # A file that was mended after a failed batch is known to have changed only once it is read.
+            take_arrivals(table, lake)
+            done += [] if why_not(table, lake) else _run(table, lake, spark(), run_id)
     seconds = time.monotonic() - started
     return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
 
