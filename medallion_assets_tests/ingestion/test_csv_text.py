@@ -13,11 +13,10 @@ PLAIN = Dialect(",", '"', '"', "")
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 
 
-@given(
-    st.integers(1, 5).flatmap(
-        lambda w: st.lists(st.lists(cells, min_size=w, max_size=w), min_size=1, max_size=8)
-    )
-)
+tables = st.integers(1, 5).flatmap(lambda w: st.lists(st.lists(cells, min_size=w, max_size=w), min_size=1))
+
+
+@given(tables)
 def test_what_the_standard_library_writes_is_read_back(table):
     text = io.StringIO()
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(table)
@@ -30,7 +29,6 @@ def test_what_the_standard_library_writes_is_read_back(table):
 def test_no_character_is_lost_between_records(text):
     rows = list(CsvText(text, PLAIN).rows())
     kept = "".join(row.text for row in rows)
-    assert sorted(kept.replace("\n", "").replace("\r", "").strip(" ")) <= sorted(text)
     assert sum(c not in "\r\n " for c in kept) == sum(c not in "\r\n " for c in text)
 
 
