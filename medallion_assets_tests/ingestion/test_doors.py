@@ -9,8 +9,10 @@ from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.ledger import rows as ledger_rows
 
 pytestmark = pytest.mark.spark
-ODD = ["a b", "a'b", 'a"b', "a%20b", "a%zz", "a?b", "a*b", "[1]", "{x}", "a\\b", "c:d", "a\nb", "a\tb", "é", "😀",
-       "#a", "a+b", "a=b", "~a", "-a", "$(a)", ";DROP TABLE t", "a&b", " a", "a.json.gz", "x" * 240]  # fmt: skip
+ODD = [
+    "a b", "a'b", 'a"b', "a%20b", "a%zz", "a?b", "a*b", "[1]", "{x}", "a\\b", "c:d", "a\nb", "a\tb", "é",
+    "😀", "#a", "a+b", "a=b", "~a", "-a", "$(a)", ";DROP TABLE t", "a&b", " a", "a.json.gz", "x" * 240,
+]  # fmt: skip
 
 
 def test_every_odd_name_loads_exactly_once_or_says_why(landed, autoload, rows):
