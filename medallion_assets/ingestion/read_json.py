@@ -45,9 +45,39 @@ def json_records(
 ) -> DataFrame:
     """Gives one row per non-blank line; the frame's columns are those of ``reading``.
 
-    Read as text and parsed after, since Spark's JSON reader drops the second value of a line,
-    what follows a value, and lines that hold no object, all without a word.
+    Read as text and parsed after, since Spark's JSON reader drops the second value of a line, what
+    follows a value, and lines that hold no object, all without a word; but files that hold nothing of
+    the kind (``fitting``) are left to it.
     """
+    fit = [file for file in files if staging.fits(file, schema)]
+    frames = [_read_at_once(spark, fit, source, schema, staging)] if fit else []
+    others = [file for file in files if file not in fit]
+    frames += [_parsed(spark, others, source, schema, staging)] if others else []
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _read_at_once(
+    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
+) -> DataFrame:
+    reader = spark.read.schema(StructType([*schema.fields]).add(UNFIT, StringType()))
+    reader = reader.options(**PARSER, **_times(source)).option("recursiveFileLookup", "true")
+    frame = reader.json([staging.readable(file) for file in files])
+    # Spark refuses a query of the corrupt record column alone: the first column stands by.
+    beside = F.coalesce(F.length(F.col(quoted(schema.names[0])).cast("string")), F.lit(0)) >= 0
+    unfit = F.when(beside & F.col(UNFIT).isNotNull(), F.lit("does not fit the schema"))
+    return frame.select(
+        *map(quoted, schema.names),
+        *([F.lit(None).cast("string").alias(source.rescued)] if source.rescued else []),
+        F.col(UNFIT).alias("_raw"),
+        unfit.alias("_reason"),
+        staging.original().alias("_source_file"),
+        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+    )
+
+
+def _parsed(
+    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
+) -> DataFrame:
     lines = json_lines(spark, files, staging)
     sound = F.when(F.col("_why").isNull(), F.col("value"))
     wanted = StructType([*schema.fields])

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.ingestion.avro_rows import write_as_parquet
 from medallion_assets.ingestion.counting import csv_rows
 from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.csv_text import Row
 from medallion_assets.ingestion.documents import as_documents
+from medallion_assets.ingestion.fitting import arrow_schema, fits
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.opening import wrapping
+from medallion_assets.ingestion.opening import SPARK_READS, wrapping
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.xml_text import elements
 
@@ -38,6 +40,7 @@ class Staging:
         self.folder, self.source = folder, source
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
+        self.fit: dict[tuple[str, str], bool] = {}
 
     def readable(self, file: Entry) -> str:
         """Gives a path Spark reads this file under: its own where that is safe."""
@@ -46,6 +49,17 @@ class Staging:
         if file.path not in self.made:
             self.made[file.path] = self._stand_in(file)
         return self.made[file.path]
+
+    def fits(self, file: Entry, schema: StructType) -> bool:
+        """True where Spark's own JSON reader loses nothing of this file; looked at once for a batch."""
+        wanted = arrow_schema(schema) if file.layout == "lines" and self.source.format == "json" else None
+        plain = Path(file.path).suffix not in SPARK_READS
+        if wanted is None or not plain:
+            return False
+        key = (file.path, schema.simpleString())
+        if key not in self.fit:
+            self.fit[key] = fits(Path(file.path), wanted, file.records)
+        return self.fit[key]
 
     def original(self) -> Column:
         """Gives the path a row's file has in the landing zone, as a column."""
