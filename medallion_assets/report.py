@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from medallion_assets.delta import log
-from medallion_assets.reports import quarantine_counts, quarantine_rows
+from medallion_assets.reports import last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import Refresh
@@ -36,6 +36,9 @@ def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
     }
     if done.skipped:
         shown["skipped"] = done.skipped
+    if table.source:
+        shown["rows_rescued"] = done.total("rescued")
+        shown["file_ledger"] = dg.MetadataValue.md(_grid([_as_code(f) for f in last_files(table, lake)]))
     return shown | {"last_batches": dg.MetadataValue.md(picture(table, lake))}
 
 
@@ -111,6 +114,11 @@ def _read_from(read: Read) -> str:
 
 def _column_schema(table: Table, lake: Lake) -> dg.TableSchema:
     return dg.TableSchema([dg.TableColumn(name, kind) for name, kind in log.schema(lake.path(table))])
+
+
+def _as_code(file: dict[str, Any]) -> dict[str, Any]:
+    # A file's name comes from outside: shown as it is, never as markup.
+    return file | {"path": "`" + str(file["path"]).replace("`", "'") + "`"}
 
 
 def _grid(rows: list[dict[str, Any]]) -> str:

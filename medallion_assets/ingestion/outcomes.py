@@ -124,6 +124,16 @@ def rows(ledger: Path) -> list[dict[str, Any]]:
     return pa.table(query.execute("SELECT * FROM files ORDER BY processed_time")).to_pylist()  # type: ignore[no-any-return]
 
 
+def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:
+    """Gives the newest rows, newest first."""
+    path = outcomes_of(ledger)
+    if not log.exists(path):
+        return []
+    query = QueryBuilder().register("files", DeltaTable(str(path)))
+    found = query.execute(f"SELECT * FROM files ORDER BY processed_time DESC, path LIMIT {int(limit)}")
+    return pa.table(found).to_pylist()  # type: ignore[no-any-return]
+
+
 def newest(ledger: Path) -> dict[str, dict[str, Any]]:
     """Gives each file's newest row, by its path."""
     return {row["path"]: row for row in rows(ledger)}

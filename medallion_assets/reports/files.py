@@ -34,6 +34,13 @@ def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
     return [{"table": table.key} | {name: row.get(name) for name in COLUMNS} for row in rows]
 
 
+def last_files(table: Table, lake: Lake, limit: int = 10) -> list[dict[str, Any]]:
+    """Gives the files read last, newest first: path, what was read of it and what became of that."""
+    shown = ("path", "status", "rows_read", "rows_loaded", "rows_quarantined", "rows_rescued")
+    found = outcomes.last_rows(lake.ledger(table), limit)
+    return [{name: row[name] for name in shown} for row in found]
+
+
 def _row(entry: dict[str, Any], became: dict[str, Any] | None, taken: set[object]) -> dict[str, Any]:
     row = {
         "path": entry["path"], "size": entry["size"], "create_time": entry["modified_at"],
