@@ -12,6 +12,7 @@ from medallion_assets.delta.lease import held
 from medallion_assets.delta.stream import drain, stamp_of
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look, discover
 from medallion_assets.ingestion.load import Place, admitted, load_files
 from medallion_assets.session import start_session
@@ -75,6 +76,7 @@ def load_new(
                 _stream(spark or start_session(settings), place, checkpoint, run_id)
             if not outcomes.lost(place.ledger):
                 break
+        clean_source(place.source, Path(place.source.path), place.ledger)
     return _account(place, run_id)
 
 

@@ -13,6 +13,10 @@ from medallion_assets.ingestion.reader_options import MALFORMED, refused, wrong_
 
 Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binaryFile"]
 EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
+CLEANING = ("OFF", "MOVE", "DELETE")
+LEAST_DAYS_TO_DELETE = 7
+"""As in Auto Loader: what is deleted cannot be read again."""
+
 OVERWRITES = ("ignore", "append")
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
 FIXED = ("text", "binaryFile")
@@ -51,6 +55,9 @@ class Source:
         settle_seconds: Age a file needs before it is taken; the deployment's setting where None.
         max_files_per_trigger: Files a micro-batch reads at most.
         max_bytes_per_trigger: Bytes a micro-batch reads at most; one file is always taken.
+        clean_source: ``MOVE`` or ``DELETE`` takes files away once every reader has committed them; ``OFF``.
+        clean_source_retention_days: How long after; more than 7 for ``DELETE``.
+        clean_source_move_destination: The folder ``MOVE`` moves to, outside of the source.
         max_columns: Columns evolution stops at; further fields are rescued.
         select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
         reader_options: Options of the format's reader; an unknown one is an error.
@@ -80,6 +87,9 @@ class Source:
     settle_seconds: float | None = None
     max_files_per_trigger: int = 1000
     max_bytes_per_trigger: int = 4 << 30
+    clean_source: str = "OFF"
+    clean_source_retention_days: float = 30
+    clean_source_move_destination: str = ""
     max_columns: int = 1000
     select: tuple[str, ...] = ()
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -151,7 +161,19 @@ def _wrong(source: Source) -> list[str]:
             problems.append(f"{column!r} is no column name")
     if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
         problems.append("a trigger takes at least one file and one byte, a table has at least one column")
-    return [*problems, *_wrong_times(source)]
+    return [*problems, *_wrong_times(source), *_wrong_cleaning(source)]
+
+
+def _wrong_cleaning(source: Source) -> list[str]:
+    mode, to = source.clean_source, source.clean_source_move_destination
+    problems = [] if mode in CLEANING else [f"clean_source={mode!r} is not one of {', '.join(CLEANING)}"]
+    if (mode == "MOVE") != bool(to):
+        problems.append("clean_source MOVE and clean_source_move_destination need each other")
+    if mode == "DELETE" and source.clean_source_retention_days <= LEAST_DAYS_TO_DELETE:
+        problems.append(f"clean_source DELETE needs a retention of more than {LEAST_DAYS_TO_DELETE} days")
+    if source.clean_source_retention_days < 0:
+        problems.append("a retention is not negative")
+    return problems
 
 
 def _wrong_times(source: Source) -> list[str]:

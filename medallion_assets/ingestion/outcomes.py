@@ -105,9 +105,14 @@ def record(
     ]  # fmt: skip
     gone = "it was removed or changed between discovery and reading"
     lost = [_fixed(f) | told | {"status": MISSING, "reason": gone, "commit_time": None} for f in missing]
-    if loaded or lost:
-        rows = pa.Table.from_pylist([*loaded, *lost], schema=COLUMNS)
-        write_deltalake(str(outcomes_of(ledger)), rows, mode="append")
+    add(ledger, [*loaded, *lost])
+
+
+def add(ledger: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Appends rows under ``COLUMNS``; missing ones are NULL."""
+    if rows:
+        table = pa.Table.from_pylist(list(rows), schema=COLUMNS)
+        write_deltalake(str(outcomes_of(ledger)), table, mode="append")
 
 
 def outcomes_of(ledger: Path) -> Path:
@@ -121,7 +126,9 @@ def rows(ledger: Path) -> list[dict[str, Any]]:
     if not log.exists(path):
         return []
     query = QueryBuilder().register("files", DeltaTable(str(path)))
-    return pa.table(query.execute("SELECT * FROM files ORDER BY processed_time")).to_pylist()  # type: ignore[no-any-return]
+    return pa.table(
+        query.execute("SELECT * FROM files ORDER BY processed_time, archive_time NULLS FIRST")
+    ).to_pylist()  # type: ignore[no-any-return]
 
 
 def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:

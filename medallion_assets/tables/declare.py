@@ -79,7 +79,7 @@ class Pipeline:
         present = [expect(f"{key}_present", f"`{key}` IS NOT NULL") for key in keys]
         table = Table(
             self.name, layer, query.__name__, query, _reads(query), output_mode,
-            (*expectations, *present), keys, counts_rows, self.owners, _place(query), once,
+            (*expectations, *present), keys, counts_rows, self.owners, _place(query), once, self.tables,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

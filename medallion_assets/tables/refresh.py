@@ -13,6 +13,7 @@ from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.lease import held
 from medallion_assets.delta.stream import drain, stamp_of
 from medallion_assets.ingestion import discover
+from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look
 from medallion_assets.tables.bronze import write_files
 from medallion_assets.tables.errors import CheckpointMismatch
@@ -74,6 +75,7 @@ def refresh(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id:
             # A file that was mended after a failed batch is known to have changed only once it is read.
             take_arrivals(table, lake)
             done += [] if why_not(table, lake) else _run(table, lake, spark(), run_id)
+        take_away(table, lake)
     seconds = time.monotonic() - started
     return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
 
@@ -84,6 +86,15 @@ def take_arrivals(table: Table, lake: Lake) -> None:
         folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
             discover(folder, ledger, table.source, Look(lake.settings.settle_seconds))
+
+
+def take_away(table: Table, lake: Lake) -> None:
+    """Lets a source that cleans up move or delete what every table that reads it has committed."""
+    if table.source and table.source.clean_source != "OFF":
+        location = lake.landing(table.pipeline, table.source)
+        readers = [t for t in table.registry.values() if t.source and t.key != table.key]
+        same = [t for t in readers if t.source and lake.landing(t.pipeline, t.source) == location]
+        clean_source(table.source, location, lake.ledger(table), [lake.ledger(t) for t in same])
 
 
 def is_filled(table: Table, lake: Lake) -> bool:

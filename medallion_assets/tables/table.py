@@ -1,6 +1,6 @@
 """What a table is: frozen records, no behaviour beyond looking things up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ class Table:
         counts_rows: For ``complete``: the column that says how many upstream rows a row stands for.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
+        registry: Every table of its pipeline, by key.
         once: Filled by its first refresh and left alone after it, as CREATE TABLE AS SELECT does.
     """
 
@@ -52,6 +53,7 @@ class Table:
     owners: tuple[str, ...] = ()
     declared_at: str = ""
     once: bool = False
+    registry: Mapping[str, "Table"] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def key(self) -> str:
