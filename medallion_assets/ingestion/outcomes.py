@@ -126,9 +126,8 @@ def rows(ledger: Path) -> list[dict[str, Any]]:
     if not log.exists(path):
         return []
     query = QueryBuilder().register("files", DeltaTable(str(path)))
-    return pa.table(
-        query.execute("SELECT * FROM files ORDER BY processed_time, archive_time NULLS FIRST")
-    ).to_pylist()  # type: ignore[no-any-return]
+    found = query.execute("SELECT * FROM files ORDER BY processed_time, archive_time NULLS FIRST")
+    return pa.table(found).to_pylist()  # type: ignore[no-any-return]
 
 
 def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:

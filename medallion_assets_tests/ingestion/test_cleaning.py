@@ -1,4 +1,4 @@
-"""Landing files go only when every table that reads them has them, and what became of each is written down."""
+"""Landing files go only when every table that reads them has them, and the ledger says where to."""
 
 import json
 
@@ -14,10 +14,8 @@ from medallion_assets.tables.refresh import refresh
 @pytest.mark.spark
 def test_files_are_moved_after_every_reader_has_them_and_never_read_again(drop, lake, spark, tmp_path):
     shop = Pipeline("shop")
-    kept = {"clean_source": "MOVE", "clean_source_retention_days": 0}
-    moving = shop.landing(
-        "orders", format="json", clean_source_move_destination=str(tmp_path / "old"), **kept
-    )
+    kept = {"clean_source": "MOVE", "clean_source_move_destination": str(tmp_path / "old")}
+    moving = shop.landing("orders", format="json", clean_source_retention_days=0, **kept)
     staying = shop.landing("orders", format="json")
 
     @shop.bronze()
