@@ -74,13 +74,16 @@ def committed_rows(path: Path, app_id: str, batch_id: int, file_column: str, res
         columns = pq.read_table(
             path / part, columns=[n for n in names if n in pq.read_schema(path / part).names]
         )
-        files = columns.column(0).to_pylist()
-        rows.update(files)
+        rows.update(_counted(columns.column(0)))
         if columns.num_columns > 1:
-            rescues.update(
-                f for f, text in zip(files, columns.column(1).to_pylist(), strict=True) if text is not None
-            )
+            kept = columns.filter(columns.column(1).is_valid())
+            rescues.update(_counted(kept.column(0)))
     return Committed(rows, rescues)
+
+
+def _counted(files: pa.ChunkedArray) -> dict[str, int]:
+    counts = files.value_counts()
+    return {pair["values"]: pair["counts"] for pair in counts.to_pylist()}
 
 
 def record(

@@ -10,7 +10,7 @@ from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
-from medallion_assets.ingestion.rescue import FIELDS, rescued_from_json
+from medallion_assets.ingestion.rescue import FIELDS, rescued_from_json, something_left_over
 from medallion_assets.ingestion.staging import Staging
 
 UNFIT = "_unfit"
@@ -80,20 +80,20 @@ def _parsed(
 ) -> DataFrame:
     lines = json_lines(spark, files, staging)
     sound = F.when(F.col("_why").isNull(), F.col("value"))
-    wanted = StructType([*schema.fields])
-    if not source.rescued:
-        wanted = wanted.add(UNFIT, StringType())
+    wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     parsed = lines.withColumn("_row", F.from_json(sound, wanted, PARSER | _times(source)))
     if source.rescued:
-        parsed = parsed.withColumn("_fields", F.from_json(sound, FIELDS, STRICT))
-    return parsed.withColumn("_reason", _reason(source, schema)).select(
-        *(["_row.*"] if source.rescued else [f"_row.{quoted(name)}" for name in schema.names]),
+        odd = parsed.withColumn("_odd", something_left_over(schema, UNFIT))
+        parsed = odd.withColumn("_fields", F.when(F.col("_odd"), F.from_json(sound, FIELDS, STRICT)))
+    columns = parsed.withColumn("_reason", _reason(source, schema)).select(
+        "_row.*",
         *_rescued(source, schema),
         F.when(F.col("_reason").isNotNull(), F.col("value")).alias("_raw"),
         "_reason",
         "_source_file",
         "_source_modified_at",
     )
+    return columns.drop(UNFIT)
 
 
 def _rescued(source: Source, schema: StructType) -> list[Column]:
@@ -111,7 +111,7 @@ def _times(source: Source) -> dict[str, str]:
 def _reason(source: Source, schema: StructType) -> Column:
     if source.rescued:
         # json_array_length lets single quotes and bare control characters through; this parser does not.
-        return F.coalesce("_why", F.when(F.col("_fields").isNull(), F.lit(MALFORMED_INSIDE)))
+        return F.coalesce("_why", F.when(F.col("_odd") & F.col("_fields").isNull(), F.lit(MALFORMED_INSIDE)))
     # JSON has no infinity: an infinite value was a number too large for its column.
     doubles = [f.name for f in schema.fields if isinstance(f.dataType, (DoubleType, FloatType))]
     huge = [F.abs(F.col("_row")[name]).eqNullSafe(float("inf")) for name in doubles]

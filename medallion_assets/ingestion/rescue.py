@@ -6,12 +6,23 @@ nothing was left over. Nested fields are rescued alone; an array or map with a m
 """
 
 import json
+from collections.abc import Iterator
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    StructType,
+)
 
-from medallion_assets.ingestion.names import among
+from medallion_assets.ingestion.names import among, literal
 
 FIELDS = "map<string,variant>"
 FILE_PATH = '"_file_path":'
@@ -34,6 +45,40 @@ def rescued_from_json(fields: str, typed: Column, schema: StructType, file: Colu
     repeated = f"IF(size(array_distinct({known})) < size({known}), {several}, {none})"
     others = F.transform(F.concat(unknown, F.expr(repeated)), _entry)
     return written(F.concat(others, _misfits(F.col(fields), typed, schema)), file)
+
+
+def something_left_over(schema: StructType, unfit: str) -> Column:
+    """Says of a parsed line whether anything may be left to rescue, far cheaper than finding out what.
+
+    Reads ``value``, the line, and ``_row``, what ``from_json`` made of it with ``unfit`` as its corrupt
+    record column. Arrays and maps of structs are not looked into: with one of those it always may.
+    """
+    quotes = [f.name for f in schema.fields if "'" in f.name and isinstance(f.dataType, StructType)]
+    if quotes or any(_hides_fields(field.dataType) for field in schema.fields):
+        # A quote would end the path to a nested field.
+        return F.lit(True)
+    doubles = [f.name for f in schema.fields if isinstance(f.dataType, (DoubleType, FloatType))]
+    huge = [F.abs(F.col("_row")[name]).eqNullSafe(float("inf")) for name in doubles]
+    unparsed = F.col("_row").isNull() | F.col("_row")[unfit].isNotNull()
+    return reduce(Column.__or__, [*huge, *map(F.expr, _unknown_keys("value", schema))], unparsed)
+
+
+def _unknown_keys(text: str, schema: StructType) -> Iterator[str]:
+    # Bound to a name, so that the keys are parsed out once for both questions.
+    odd = f"exists(ks, k -> NOT ({among('k', schema.names)})) OR size(array_distinct(ks)) < size(ks)"
+    yield f"exists(array(json_object_keys({text})), ks -> {odd}) <=> true"
+    for field in schema.fields:
+        if isinstance(field.dataType, StructType):
+            path = literal(f"$['{field.name}']")
+            yield from _unknown_keys(f"get_json_object({text}, {path})", field.dataType)
+
+
+def _hides_fields(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_hides_fields(f.dataType) for f in kind.fields)
+    if isinstance(kind, ArrayType):
+        return not isinstance(kind.elementType, AtomicType)
+    return isinstance(kind, MapType)
 
 
 def rescued_from_cells(unknown: Column, misfits: list[Column], file: Column) -> Column:

@@ -29,6 +29,8 @@ ENDINGS = {"rows": ".parquet"}
 NO_HEADER = "the file's header cannot be read"
 NOT_TEXT = "not text in the file's encoding"
 CHUNK = 1 << 20
+MOST = 1 << 20
+"""Characters a path has at most."""
 
 
 class Staging:
@@ -40,11 +42,14 @@ class Staging:
         self.folder, self.source = folder, source
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
+        self.encoded = " " in str(folder)
         self.fit: dict[tuple[str, str], bool] = {}
 
     def readable(self, file: Entry) -> str:
         """Gives a path Spark reads this file under: its own where that is safe."""
         if file.layout in ("lines", "native") and PLAIN_PATH.fullmatch(file.path):
+            # Spark gives the path back as a URI, in which a space is encoded.
+            self.encoded = self.encoded or " " in file.path
             return file.path
         if file.path not in self.made:
             self.made[file.path] = self._stand_in(file)
@@ -63,13 +68,18 @@ class Staging:
 
     def original(self) -> Column:
         """Gives the path a row's file has in the landing zone, as a column."""
-        # _metadata.file_path is a URI: its path part is percent-encoded.
-        path = F.regexp_replace(F.col("_metadata.file_path"), "^file:(//)?", "")
-        path = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+        uri = F.col("_metadata.file_path")
+        path = F.regexp_replace(uri, "^file:(//)?", "")
+        if self.encoded:
+            path = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+        else:
+            # For each row of a batch the two above cost as much as parsing it.
+            path = F.when(uri.startswith("file:///"), F.substring(uri, len("file:///"), MOST)).otherwise(path)
         if not self.names:
             return path
-        pairs = [F.lit(text) for pair in self.names.items() for text in pair]
-        return F.coalesce(F.element_at(F.create_map(*pairs), F.col("_metadata.file_name")), path)
+        # As one text: a literal for each of a thousand names takes the JVM gateway a second.
+        names = F.from_json(F.lit(json.dumps(self.names)), "map<string,string>")
+        return F.coalesce(F.try_element_at(names, F.col("_metadata.file_name")), path)
 
     def discard(self) -> None:
         """Removes the stand-ins."""
