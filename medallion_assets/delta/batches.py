@@ -26,7 +26,11 @@ class Batch:
         missing: Records of files that were gone, or had changed, when they were to be read.
         statics: Version of each static input.
         drift: What its files asked of the schema: added, widened, retyped, left out and missing columns.
-        total_duplicates, total_dropped, total_missing: The same over all batches so far.
+        strategy: How the rows were written, and why so.
+        late: Rows of a stateful query that came after their window was closed.
+        whole: True where the batch took all of upstream anew: totals begin with it.
+        replaced: For files that came again changed: rows before, rows now.
+        total_duplicates, total_dropped, total_missing, total_applied, total_late: Over all batches so far.
     """
 
     number: int
@@ -45,6 +49,12 @@ class Batch:
     total_duplicates: int = 0
     total_dropped: int = 0
     total_missing: int = 0
+    total_applied: int = 0
+    total_late: int = 0
+    strategy: str = ""
+    late: int = 0
+    whole: bool = False
+    replaced: dict[str, list[int]] = field(default_factory=dict)
     run_id: str = ""
 
 

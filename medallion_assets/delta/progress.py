@@ -22,20 +22,27 @@ class Position:
 START = Position(-1)
 
 
-def committed_position(checkpoint: Path) -> Position:
-    """Gives the place up to which every micro-batch was committed."""
-    return offset_of(checkpoint, last_number(checkpoint / "commits"))
+def committed_position(checkpoint: Path, feed: bool = False) -> Position:
+    """Gives the place up to which every micro-batch was committed; ``feed`` as in ``offset_of``."""
+    return offset_of(checkpoint, last_number(checkpoint / "commits"), feed)
 
 
-def offset_of(checkpoint: Path, batch_id: int) -> Position:
-    """Gives the place a micro-batch ends at, the start where there is no such batch."""
+def offset_of(checkpoint: Path, batch_id: int, feed: bool = False) -> Position:
+    """Gives the place a micro-batch ends at, the start where there is no such batch.
+
+    Args:
+        checkpoint: The stream's checkpoint.
+        batch_id: The micro-batch.
+        feed: True for a stream of changes that takes versions whole: it may end on a version's last
+            change without saying that there is none after it.
+    """
     planned = checkpoint / "offsets" / str(batch_id)
     if batch_id < 0 or not planned.exists():
         return START
     for line in planned.read_text().splitlines():
         offset = _offset(line)
         if offset is not None:
-            return _position(offset)
+            return _position(offset, feed)
     return START
 
 
@@ -63,7 +70,7 @@ def _offset(line: str) -> dict[str, Any] | None:
     return found if "reservoirVersion" in found else None
 
 
-def _position(offset: dict[str, Any]) -> Position:
+def _position(offset: dict[str, Any], feed: bool) -> Position:
     # A negative index means that nothing of reservoirVersion itself was taken yet.
-    begun = int(offset["index"]) >= 0
-    return Position(int(offset["reservoirVersion"]) - 1, partly=begun)
+    version, begun = int(offset["reservoirVersion"]), int(offset["index"]) >= 0
+    return Position(version) if feed and begun else Position(version - 1, partly=begun)

@@ -38,7 +38,7 @@ def drain(rows: DataFrame, write: Write, checkpoint: Path, name: str, output_mod
         raise (failures or [error])[0] from None if failures else error
 
 
-def stamp_of(key: str, path: Path, checkpoint: Path, number: int, run_id: str) -> Stamp:
+def stamp_of(key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False) -> Stamp:
     """Gives a micro-batch's stamp.
 
     Its note carries the streaming query's id and the generation: how many checkpoints the table had
@@ -48,7 +48,7 @@ def stamp_of(key: str, path: Path, checkpoint: Path, number: int, run_id: str) -
     last = log.last_note(path, "generation")
     same = last is None or log.last_note(path, "query") == query
     generation = int(last or 0) + (0 if same else 1)
-    place = progress.offset_of(checkpoint, number)
+    place = progress.offset_of(checkpoint, number, feed)
     note: dict[str, Any] = {"run_id": run_id, "table": key, "query": query, "generation": generation,
                             "batch": number}  # fmt: skip
     if not place.partly:

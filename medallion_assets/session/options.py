@@ -8,6 +8,8 @@ SAFE = {
     "spark.sql.session.timeZone": "UTC",
     # Dying while writing offsets/0 would else block the stream until a person deletes the checkpoint.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
+    # Corrections reach a table downstream as changes; a table that only appends pays nothing for it.
+    "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
     "spark.ui.showConsoleProgress": "false",
     # The Spark UI has no login.
     "spark.ui.enabled": "false",

@@ -8,9 +8,10 @@ aggregate, upstream's commits against the rows its groups say they stand for.
 from dataclasses import dataclass
 from pathlib import Path
 
-from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
 
 
@@ -50,13 +51,16 @@ class Balance:
 
 def balance(table: Table, lake: Lake) -> Balance:
     """Gives both sides of the table's equation from logs and ledgers, without a Spark job."""
-    if table.output_mode == "complete":
-        return Balance(table.key, incoming(table, lake), _rows_stood_for(table, lake.path(table)), 0)
     last = batches.newest(lake.state(table, "batches"))
+    if table.counts_rows:
+        late = last.total_late if last else 0
+        rows = _rows_stood_for(table, lake.path(table))
+        return Balance(table.key, incoming(table, lake), rows, 0, dropped=late)
     return Balance(
         table.key,
         incoming(table, lake) - (last.total_missing if last else 0),
-        log.row_count(lake.path(table)),
+        # A row of a changing dimension stands for many events, a deleted key for none: they were counted.
+        (last.total_applied if last else 0) if table.keeps else log.row_count(lake.path(table)),
         log.row_count(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
@@ -65,7 +69,7 @@ def balance(table: Table, lake: Lake) -> Balance:
 
 def incoming(table: Table, lake: Lake) -> int:
     """Gives what the table has been given so far, by its checkpoint's place in the log upstream."""
-    place = progress.committed_position(lake.state(table, "checkpoint"))
+    place = position(table, lake)
     upstream = lake.upstream_log(table)
     if place.version < 0 or not log.exists(upstream):
         return 0

@@ -1,7 +1,7 @@
 """A pipeline's decorators: a query function in, a frozen ``Table`` out, checked as it loads."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from medallion_assets.ingestion import Source
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.expectations import Expectation, expect
+from medallion_assets.tables.keep_changes import Changes
 from medallion_assets.tables.rules import refuse_what_cannot_work
 from medallion_assets.tables.table import Layer, OutputMode, Read, Table
 
@@ -69,6 +70,7 @@ class Pipeline:
         unique_by: str | Sequence[str] = (),
         counts_rows: str = "",
         once: bool = False,
+        keeps: Changes | None = None,
     ) -> Table:
         """Gives the table this query fills.
 
@@ -76,10 +78,12 @@ class Pipeline:
             DeclarationError: The declaration cannot work; the message names the table and its line.
         """
         keys = (unique_by,) if isinstance(unique_by, str) else tuple(unique_by)
-        present = [expect(f"{key}_present", f"`{key}` IS NOT NULL") for key in keys]
+        reads = _reads(query)
+        rules = (*expectations, *_implied(keys, reads, keeps, output_mode))
+        mode = "changes" if keeps else output_mode
         table = Table(
-            self.name, layer, query.__name__, query, _reads(query), output_mode,
-            (*expectations, *present), keys, counts_rows, self.owners, _place(query), once, self.tables,
+            self.name, layer, query.__name__, query, reads, mode, rules, keys, counts_rows,
+            self.owners, _place(query), once, self.tables, keeps,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table
@@ -95,6 +99,21 @@ def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
             "give it stream(table), static(table) or pipeline.landing(source) as default"
         )
     return tuple((p.name, p.default) for p in parameters)
+
+
+def _implied(
+    keys: Sequence[str], reads: Sequence[tuple[str, Read]], keeps: Changes | None, mode: OutputMode
+) -> Iterator[Expectation]:
+    """Gives the rules a declaration implies: keys are there, and static rows are found."""
+    named = keys if mode == "append" else ()
+    for key in (*named, *((*keeps.keys, keeps.sequence_by) if keeps else ())):
+        yield expect(f"{key}_present", f"`{key}` IS NOT NULL")
+    for name, read in reads:
+        if read.unmatched:
+            yield expect(f"{name}_matched", f"_check_{name}_matched",
+                         "warn" if read.unmatched == "keep" else "quarantine")  # fmt: skip
+    if keeps:
+        yield expect("untied_sequence", "_check_untied")
 
 
 def _place(query: Query) -> str:

@@ -19,3 +19,17 @@ class CheckpointMismatch(RuntimeError):
 
 class UnknownTable(ValueError):
     """No pipeline or table of this name is declared."""
+
+
+class RepeatedKeys(RuntimeError):
+    """A static input has several rows for a key that is said to name one: a join would multiply rows."""
+
+    def __init__(
+        self, table: str, static: str, keys: tuple[str, ...], found: list[tuple[object, ...]]
+    ) -> None:
+        """Says which keys, what did not happen, and what to do."""
+        named = "; ".join(str(key) for key in found)
+        super().__init__(
+            f"{table}: {static} has more than one row for {', '.join(keys)}: {named}. Nothing was written "
+            f"and nothing is lost. Mend {static}, or say repeated='keep_one': the row that landed last."
+        )

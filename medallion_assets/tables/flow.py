@@ -1,51 +1,104 @@
-"""A silver or gold micro-batch: upstream's new rows through the query into the table."""
+"""A silver or gold micro-batch: what changed upstream, through the query, into the table."""
 
 import time
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from medallion_assets.delta import batches, changes, log
 from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.tables.correct import Reach, remade
+from medallion_assets.tables.derive import derived
+from medallion_assets.tables.incremental import write_incremental
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version, pinned_versions
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.write import write_judged
 
 
-def write_rows(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
-    """Runs the query on a micro-batch and its static inputs, and writes what it gives, judged."""
-    started, spark = time.monotonic(), rows.sparkSession
+@dataclass(frozen=True)
+class Part:
+    """A micro-batch to be written: its changes, where they come from, and who writes."""
+
+    rows: DataFrame
+    span: Span
+    stamp: Stamp
+    pins: dict[str, int]
+
+
+def write_changes(rows: DataFrame, table: Table, lake: Lake, span: Span, stamp: Stamp) -> Batch:
+    """Writes what a span of upstream's changes means for the table (``CHANGE_COLUMNS`` among the rows)."""
+    started = time.monotonic()
     pins = pinned_versions(table, lake, str(stamp.note["query"]), stamp.batch_id)
-    frames = {name: at_version(spark, lake.path(t), pins[name]) for name, t in table.statics.items()}
-    streamed = next(name for name, read in table.reads if read.how == "stream")
-    path = lake.path(table)
-    existing = at_version(spark, path, pins[table.key]) if table.key in pins and table.unique_by else None
-    counts = write_judged(
-        table(**{streamed: rows, **frames}), table, path, lake.quarantine(table), existing, stamp
-    )
+    part = Part(rows, span, stamp, pins)
+    if table.output_mode == "incremental":
+        strategy = write_incremental(rows, table, lake, pins, span, stamp)
+        counts: dict[str, int] = {}
+    elif table.keeps or _takes_back(table, lake, span):
+        counts, strategy = _remade(part, table, lake)
+    else:
+        counts, strategy = _appended(part, table, lake), "appended"
+    batch = batch_of(counts, table, stamp, pins, strategy, time.monotonic() - started)
+    return replace(batch, whole=span.after < 0)
+
+
+def _takes_back(table: Table, lake: Lake, span: Span) -> bool:
+    """True where rows of upstream went or changed, or all of it is taken again over what stands."""
+    again = span.after < 0 and log.exists(lake.path(table))
+    return again or not changes.only_appends(lake.upstream_log(table), span)
+
+
+def batch_of(
+    counts: dict[str, int], table: Table, stamp: Stamp, pins: dict[str, int], strategy: str, seconds: float
+) -> Batch:
+    """Gives a micro-batch's numbers; those of rows made anew count how they moved."""
+    moved = {name: n - counts.get(f"was:{name}", 0) for name, n in counts.items()}
+    read = sum(moved.get(word, 0) for word in ("good", "quarantine", "drop", "duplicate"))
     return Batch(
         number=stamp.batch_id,
-        read=sum(counts[word] for word in ("good", "quarantine", "drop", "duplicate")),
-        written=counts["good"],
-        quarantined=counts["quarantine"],
-        duplicates=counts["duplicate"],
-        dropped=counts["drop"],
-        rules={e.name: counts[f"rule:{e.name}"] for e in table.expectations},
-        seconds=time.monotonic() - started,
+        read=read,
+        written=moved.get("good", 0),
+        quarantined=moved.get("quarantine", 0),
+        duplicates=moved.get("duplicate", 0),
+        dropped=moved.get("drop", 0),
+        rules={e.name: counts.get(f"rule:{e.name}", 0) for e in table.expectations},
+        seconds=seconds,
         statics={name: pins[name] for name in table.statics},
-        run_id=str(stamp.note["run_id"]),
+        run_id=stamp.run_id,
+        strategy=strategy,
     )
 
 
-def write_aggregate(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
-    """Rewrites the table with the whole aggregate, as complete mode gives it."""
-    started = time.monotonic()
-    if stamp.committed_to(lake.path(table)):
-        # Delta would skip the write without reading the rows; Spark then finds its state stores
-        # uncommitted and refuses the batch at every retry, for ever.
-        rows.write.format("noop").mode("overwrite").save()
-    else:
-        append(rows, lake.path(table), stamp, mode="overwrite")
-    return Batch(
-        stamp.batch_id, 0, 0, 0, seconds=time.monotonic() - started, run_id=str(stamp.note["run_id"])
-    )
+def _appended(part: Part, table: Table, lake: Lake) -> dict[str, int]:
+    path = lake.path(table)
+    own = part.pins.get(table.key)
+    existing = at_version(part.rows.sparkSession, path, own) if own is not None and table.unique_by else None
+    rows = derived(changes.added(part.rows), table, lake, part.pins)
+    return write_judged(rows, table, path, lake.quarantine(table), existing, part.stamp)
+
+
+def _remade(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]:
+    """Makes anew what the changes reach: their keys, or everything where rows have no key."""
+    spark, names = part.rows.sparkSession, table.remade_by
+    last = batches.newest(lake.state(table, "batches"), part.stamp.batch_id, str(part.stamp.note["query"]))
+    old_pins = {**part.pins, **(last.statics if last else {})}
+    keys = None
+    if names and part.span.after >= 0 and not _reaches_all(part, table, lake):
+        new = derived(changes.added(part.rows), table, lake, part.pins)
+        gone = derived(changes.removed(part.rows), table, lake, old_pins)
+        keys = new.select(*names).union(gone.select(*names)).distinct().persist()
+    counts = remade(spark, table, lake, Reach(keys, part.span, part.pins, old_pins), part.stamp)
+    return counts, f"made anew for the keys of what changed: {', '.join(names)}" if keys else "rewritten"
+
+
+def _reaches_all(part: Part, table: Table, lake: Lake) -> bool:
+    """True where one event says something of every key: a truncation, or a snapshot of the whole."""
+    kept = table.keeps
+    if not kept or kept.from_snapshots:
+        return bool(kept)
+    if not kept.apply_as_truncates:
+        return False
+    new = derived(changes.added(part.rows), table, lake, part.pins)
+    return not new.where(kept.apply_as_truncates).isEmpty()

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.tables.expectations import Expectation
+from medallion_assets.tables.history import with_ties_told
 from medallion_assets.tables.table import Table
 
 CHECK_PREFIX = "_check_"
@@ -15,12 +16,13 @@ CHECK_PREFIX = "_check_"
 
 def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
     """Gives the rows with what becomes of each; ``existing`` is the table before this batch."""
+    rows = with_ties_told(rows, table.keeps) if table.keeps else rows
     names = [F.when(_broken(e), F.lit(e.name)) for e in table.expectations]
     broken = (
         F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")
     )
     marked = rows.withColumn("_broken", broken).withColumn("_outcome", _outcome(table.expectations))
-    return _without_duplicates(marked, table, existing) if table.unique_by else marked
+    return _without_duplicates(marked, table.counted_once_by, existing) if table.counted_once_by else marked
 
 
 def written_columns(rows: DataFrame) -> list[str]:
@@ -59,22 +61,22 @@ def _outcome(rules: tuple[Expectation, ...]) -> Column:
     return outcome
 
 
-def _without_duplicates(marked: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
+def _without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: DataFrame | None) -> DataFrame:
     """Marks good rows whose key stands already, or stands earlier in the batch.
 
-    The earliest wins: by source file's time where the rows carry one, by arrival order else.
+    The earliest wins: by batch and by the source file's time where the rows carry them, by arrival else.
     """
-    keys = [F.col(key) for key in table.unique_by]
+    keys = [F.col(key) for key in names]
     good = F.col("_outcome") == "good"
-    order = [F.col(c) for c in ("_source_modified_at", "_source_file") if c in marked.columns]
+    order = [F.col(c) for c in ("_batch_id", "_source_modified_at", "_source_file") if c in marked.columns]
     turn = F.row_number().over(
         Window.partitionBy(good, *keys).orderBy(*order, F.monotonically_increasing_id())
     )
     numbered = marked.withColumn("_turn", turn)
     repeated = F.col("_turn") > 1
     if existing is not None:
-        held = existing.select(*table.unique_by).distinct().withColumn("_held", F.lit(True))
-        numbered = numbered.join(held, list(table.unique_by), "left")
+        held = existing.select(*names).distinct().withColumn("_held", F.lit(True))
+        numbered = numbered.join(held, list(names), "left")
         repeated = repeated | F.col("_held").isNotNull()
     outcome = F.when(good & repeated, F.lit("duplicate")).otherwise(F.col("_outcome"))
     return numbered.withColumn("_outcome", outcome).drop("_turn", "_held").select(*marked.columns)

@@ -1,6 +1,6 @@
 """What a table is: frozen records, no behaviour beyond looking things up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,18 +9,34 @@ from pyspark.sql import DataFrame
 from medallion_assets.ingestion import Source
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.expectations import Expectation
+from medallion_assets.tables.keep_changes import Changes
 
 Layer = Literal["bronze", "silver", "gold"]
-OutputMode = Literal["append", "complete"]
+OutputMode = Literal["append", "update", "complete", "incremental", "changes"]
+Unmatched = Literal["", "keep", "quarantine", "retry"]
+Repeated = Literal["fail", "keep_one"]
 
 
 @dataclass(frozen=True)
 class Read:
-    """One input of a query: how it is read, and from which table or source."""
+    """One input of a query: how it is read, and from which table or source.
+
+    Attributes:
+        on: For a static table: the columns the query joins it by, on both sides.
+        unmatched: What becomes of streamed rows that find no static row; empty leaves it to the query.
+        unique_by: Columns that name a static row once.
+        repeated: What to do where they do not.
+        follow: Rows that were joined are joined again when the static row changes.
+    """
 
     how: Literal["files", "stream", "static"]
     table: "Table | None" = None
     source: Source | None = None
+    on: tuple[str, ...] = ()
+    unmatched: Unmatched = ""
+    unique_by: tuple[str, ...] = ()
+    repeated: Repeated = "fail"
+    follow: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,14 +47,17 @@ class Table:
         pipeline, layer, name: Its key and its path, ``<lake>/<pipeline>/<layer>/<name>``.
         query: The decorated function: frames in, a frame out, nothing else touched.
         reads: The query's parameters and what each reads, in their order.
-        output_mode: ``append`` writes each row once; ``complete`` rewrites the table's aggregate.
+        output_mode: ``append`` writes each row once; ``update`` writes the rows of a stateful query that
+            changed; ``complete`` rewrites the table's aggregate; ``incremental`` gives what complete
+            gives at the cost of what is new; ``changes`` keeps the state of each key (``keeps``).
         expectations: Rules of good rows.
         unique_by: Columns of which each combination stands once; later ones are counted, not written.
-        counts_rows: For ``complete``: the column that says how many upstream rows a row stands for.
+        counts_rows: For aggregates: the column that says how many upstream rows a row stands for.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
         registry: Every table of its pipeline, by key.
         once: Filled by its first refresh and left alone after it, as CREATE TABLE AS SELECT does.
+        keeps: How a change feed becomes a slowly changing dimension.
     """
 
     pipeline: str
@@ -54,6 +73,7 @@ class Table:
     declared_at: str = ""
     once: bool = False
     registry: Mapping[str, "Table"] = field(default_factory=dict, compare=False, repr=False)
+    keeps: Changes | None = None
 
     @property
     def key(self) -> str:
@@ -81,6 +101,28 @@ class Table:
         return {name: read.table for name, read in self.reads if read.how == "static" and read.table}
 
     @property
+    def streamed(self) -> str:
+        """The parameter that takes the stream."""
+        return next(name for name, read in self.reads if read.how == "stream")
+
+    @property
+    def counted_once_by(self) -> tuple[str, ...]:
+        """The columns by which a row that comes again is a duplicate."""
+        if self.keeps:
+            return (*self.keeps.keys, self.keeps.sequence_by)
+        return self.unique_by if self.output_mode == "append" else ()
+
+    @property
+    def remade_by(self) -> tuple[str, ...]:
+        """The columns by which rows are made anew when something upstream changed; none for the whole."""
+        return self.keeps.keys if self.keeps else self.unique_by
+
+    @property
+    def retries(self) -> tuple[tuple[str, Read], ...]:
+        """The static inputs whose late rows bring waiting rows through."""
+        return tuple((name, read) for name, read in self.reads if read.unmatched == "retry")
+
+    @property
     def upstream(self) -> tuple["Table", ...]:
         """Every table it reads."""
         return tuple(read.table for _, read in self.reads if read.table)
@@ -100,6 +142,30 @@ def stream(table: Any) -> Any:
     return Read("stream", table=table)
 
 
-def static(table: Any) -> Any:
-    """Says that a parameter takes ``table`` whole, as it stands when the batch is made."""
-    return Read("static", table=table)
+def static(
+    table: Any,
+    *,
+    on: str | Sequence[str] = (),
+    unmatched: Unmatched = "",
+    unique_by: str | Sequence[str] = (),
+    repeated: Repeated = "fail",
+    follow: bool = False,
+) -> Any:
+    """Says that a parameter takes ``table`` whole, as it stands when the batch is made.
+
+    Args:
+        table: The table.
+        on: The columns the query joins it by, of the same names in the streamed and the static rows.
+        unmatched: What becomes of streamed rows that find none: ``keep`` counts them, ``quarantine``
+            moves them, ``retry`` moves them and brings them through once the table knows them. Those
+            rows reach the query with NULL for the table's other columns, so an inner join loses none.
+        unique_by: Columns that name one row of the table; a join by others would multiply rows.
+        repeated: Where they name several: ``fail`` stops the run and names them, ``keep_one`` takes
+            the row that landed last.
+        follow: Rows that were joined with a row of the table are joined again when it changes.
+    """
+    return Read("static", table, None, _names(on), unmatched, _names(unique_by), repeated, follow)
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)

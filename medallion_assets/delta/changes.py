@@ -1,0 +1,65 @@
+"""What happened to a Delta table between two versions: by its log in milliseconds, by its feed in rows."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+CHANGE_TYPE = "_change_type"
+CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
+ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
+
+
+@dataclass(frozen=True)
+class Span:
+    """The upstream versions a micro-batch takes: those after ``after``, up to and with ``upto``.
+
+    Attributes:
+        after: The last version taken before; -1 where the batch begins with the table as a whole.
+        upto: The last version of the batch.
+    """
+
+    after: int
+    upto: int
+
+
+def only_appends(path: Path, span: Span) -> bool:
+    """True where no commit of the span took away or changed a row; reads only the span's log entries."""
+    # A stream that starts anew is given the table as it stands, which is all additions.
+    return span.after < 0 or not any(_removes(path, v) for v in range(span.after + 1, span.upto + 1))
+
+
+def as_stream(spark: SparkSession, path: Path, starting_version: int | None, files_a_batch: int) -> DataFrame:
+    """Gives a table's changes as a stream: its columns and ``CHANGE_COLUMNS``."""
+    reader = spark.readStream.format("delta").option("readChangeFeed", "true")
+    reader = reader.option("maxFilesPerTrigger", files_a_batch)
+    if starting_version is not None:
+        reader = reader.option("startingVersion", starting_version)
+    return reader.load(str(path))
+
+
+def changed(spark: SparkSession, path: Path, span: Span) -> DataFrame:
+    """Gives the rows the span added and took away: the table's columns and ``CHANGE_COLUMNS``."""
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    return reader.option("startingVersion", span.after + 1).option("endingVersion", span.upto).load(str(path))
+
+
+def added(rows: DataFrame) -> DataFrame:
+    """Gives the rows that came in, as the table has them."""
+    return rows.where(F.col(CHANGE_TYPE).isin(*ADDED)).drop(*CHANGE_COLUMNS)
+
+
+def removed(rows: DataFrame) -> DataFrame:
+    """Gives the rows that went, as the table had them."""
+    return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
+
+
+def _removes(path: Path, version: int) -> bool:
+    entry = path / "_delta_log" / f"{version:020d}.json"
+    if not entry.exists():
+        return False
+    actions = (json.loads(line) for line in entry.read_text("utf-8").split("\n") if line)
+    # OPTIMIZE removes files too, but says that it changed no data.
+    return any("remove" in a and a["remove"].get("dataChange", True) for a in actions)

@@ -1,0 +1,114 @@
+"""Rows of a table made anew for the keys something upstream changed: replaced, deleted, matched late.
+
+Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
+so that a change reaches the table however it came about, and doing it twice is doing it once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import log
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.merge import GONE, upsert
+from medallion_assets.tables.derive import derived
+from medallion_assets.tables.history import states
+from medallion_assets.tables.judge import counters, judged, written_columns
+from medallion_assets.tables.keep_changes import START_AT
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.pins import at_version
+from medallion_assets.tables.quarantined import replace_quarantined
+from medallion_assets.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a correction reaches.
+
+    Attributes:
+        keys: The keys to make anew (the table's key columns, each once); None for every row.
+        span: Upstream versions before and with the change.
+        pins, old_pins: Versions of the static inputs now, and when the rows stood as they did.
+    """
+
+    keys: DataFrame | None
+    span: Span
+    pins: Mapping[str, int]
+    old_pins: Mapping[str, int]
+
+
+def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp) -> dict[str, int]:
+    """Writes the rows of the reach as upstream gives them now; gives how the counts of ``judge`` moved."""
+    now = _judged(spark, table, lake, reach, reach.span.upto, reach.pins).persist()
+    try:
+        counts = _counted(now, table)
+        _write(spark, table, lake, reach, stamp, now)
+        replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
+    finally:
+        now.unpersist()
+    before = _before(spark, table, lake, reach)
+    return counts | {f"was:{name}": before.get(name, 0) for name in counts}
+
+
+def _before(spark: SparkSession, table: Table, lake: Lake, reach: Reach) -> dict[str, int]:
+    if reach.span.after < 0:
+        return {}
+    return _counted(_judged(spark, table, lake, reach, reach.span.after, reach.old_pins), table)
+
+
+def _judged(
+    spark: SparkSession, table: Table, lake: Lake, reach: Reach, version: int, pins: Mapping[str, int]
+) -> DataFrame:
+    """Gives every row of the reach's keys, judged as if all of upstream came at once."""
+    rows = derived(at_version(spark, lake.upstream_log(table), version), table, lake, pins)
+    return judged(_of_keys(rows, reach.keys), table, None)
+
+
+def _of_keys(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
+    return rows if keys is None else null_safe(rows, keys, "left_semi")
+
+
+def null_safe(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
+    """Gives a semi or anti join by all columns of ``keys``, NULL equal to NULL."""
+    same = F.lit(True)
+    for name in keys.columns:
+        same = same & rows[name].eqNullSafe(F.col(f"_key.{name}"))
+    return rows.join(keys.alias("_key"), same, how)
+
+
+def _counted(judged_rows: DataFrame, table: Table) -> dict[str, int]:
+    found = judged_rows.agg(*counters(table)).first()
+    return {name: int(n) for name, n in found.asDict().items()} if found else {}
+
+
+def _write(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp, now: DataFrame) -> None:
+    path = lake.path(table)
+    rows = _rows(spark, table, lake, reach, now)
+    if stamp.committed_to(path):
+        return
+    if reach.keys is None:
+        append(rows, path, stamp, mode="overwrite")
+        return
+    names = [*reach.keys.columns, *([START_AT] if table.keeps and table.keeps.type == 2 else [])]
+    marked = rows.withColumn(GONE, F.lit(False))
+    if log.exists(path):
+        stands = null_safe(spark.read.format("delta").load(str(path)).select(*names), reach.keys, "left_semi")
+        gone = null_safe(stands, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
+        marked = marked.unionByName(gone, allowMissingColumns=True)
+    upsert(marked, path, stamp, names)
+
+
+def _rows(spark: SparkSession, table: Table, lake: Lake, reach: Reach, now: DataFrame) -> DataFrame:
+    """Gives the table's rows for the keys of the reach."""
+    good = now.where("_outcome = 'good'")
+    kept = table.keeps
+    if kept is None:
+        return good.select(*(F.col(f"`{c}`") for c in written_columns(now)))
+    whole = derived(at_version(spark, lake.upstream_log(table), reach.span.upto), table, lake, reach.pins)
+    times = whole.select(kept.sequence_by).where(F.col(kept.sequence_by).isNotNull())
+    truncations = whole.where(F.expr(kept.apply_as_truncates or "false"))
+    truncated = truncations.agg(F.max(kept.sequence_by).alias("_truncated"))
+    return states(good, kept, times if kept.from_snapshots else None, truncated)

@@ -1,0 +1,70 @@
+"""Late and changed rows of a static input: what they bring through, and what they change, exactly once."""
+
+import time
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import batches, changes, log
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.tables.correct import Reach, remade
+from medallion_assets.tables.flow import batch_of
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.starts import position
+from medallion_assets.tables.table import Read, Table
+
+
+def moved_statics(table: Table, lake: Lake) -> Iterator[tuple[str, Read, Span]]:
+    """Gives the static inputs with ``retry`` or ``follow`` that changed since the last batch; no JVM."""
+    last = batches.newest(lake.state(table, "batches"))
+    for name, read in table.reads:
+        if not read.table or not (read.follow or read.unmatched == "retry"):
+            continue
+        before = last.statics.get(name) if last else None
+        now = log.version(lake.path(read.table))
+        if before is not None and now is not None and now > before:
+            yield name, read, Span(before, now)
+
+
+def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, object]) -> Iterator[Batch]:
+    """Makes anew the rows that changed static rows reach; gives a batch for each input."""
+    for name, read, span in list(moved_statics(table, lake)):
+        started = time.monotonic()
+        last = batches.newest(lake.state(table, "batches"))
+        old_pins = dict(last.statics) if last else {}
+        pins = {**old_pins, name: span.upto}
+        stamp = Stamp(f"{table.key}/static/{name}/{note['query']}", span.upto, note)
+        keys = _reached(spark, table, lake, read, span)
+        upto = position(table, lake).version
+        counts = remade(spark, table, lake, Reach(keys, Span(upto, upto), pins, old_pins), stamp)
+        words = f"made anew for the rows that {name} now knows otherwise"
+        yield batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
+
+
+def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, span: Span) -> DataFrame:
+    """Gives the table's keys whose rows, waiting or written, are joined with a changed static row."""
+    assert read.table is not None
+    moved = changes.changed(spark, lake.path(read.table), span).select(*read.on).distinct()
+    found = _waiting(spark, table, lake, read, moved)
+    if read.follow:
+        stands = spark.read.format("delta").load(str(lake.path(table)))
+        rejoined = stands.join(moved, list(read.on), "left_semi").select(*table.unique_by)
+        found = rejoined if found is None else found.union(rejoined)
+    if found is None:
+        found = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by).limit(0)
+    return found.distinct().persist()
+
+
+def _waiting(spark: SparkSession, table: Table, lake: Lake, read: Read, moved: DataFrame) -> DataFrame | None:
+    path = lake.quarantine(table)
+    if not log.exists(path):
+        return None
+    wanted = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by)
+    fields = [*wanted.schema.fields, *(f for f in moved.schema.fields if f.name not in wanted.columns)]
+    shape = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in fields)
+    held = spark.read.format("delta").load(str(path)).where("reason_class = 'join'")
+    rows = held.select(F.from_json("row", shape).alias("r")).select("r.*")
+    return rows.join(moved, list(read.on), "left_semi").select(*table.unique_by)
