@@ -28,7 +28,13 @@ class Span:
 def only_appends(path: Path, span: Span) -> bool:
     """True where no commit of the span took away or changed a row; reads only the span's log entries."""
     # A stream that starts anew is given the table as it stands, which is all additions.
-    return span.after < 0 or not any(_removes(path, v) for v in range(span.after + 1, span.upto + 1))
+    return span.after < 0 or not any(_did(path, v, "remove") for v in range(span.after + 1, span.upto + 1))
+
+
+def moves_data(path: Path, span: Span) -> bool:
+    """True where a commit of the span brought or took rows, and not only moved them to other files."""
+    versions = range(span.after + 1, span.upto + 1)
+    return span.after < 0 or any(_did(path, v, "add") or _did(path, v, "remove") for v in versions)
 
 
 def as_stream(spark: SparkSession, path: Path, starting_version: int | None, files_a_batch: int) -> DataFrame:
@@ -56,10 +62,10 @@ def removed(rows: DataFrame) -> DataFrame:
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
 
 
-def _removes(path: Path, version: int) -> bool:
+def _did(path: Path, version: int, action: str) -> bool:
     entry = path / "_delta_log" / f"{version:020d}.json"
     if not entry.exists():
-        return False
+        return True
     actions = (json.loads(line) for line in entry.read_text("utf-8").split("\n") if line)
-    # OPTIMIZE removes files too, but says that it changed no data.
-    return any("remove" in a and a["remove"].get("dataChange", True) for a in actions)
+    # OPTIMIZE adds and removes files too, but says that it changed no data.
+    return any(action in a and a[action].get("dataChange", True) for a in actions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameWriter
 
 from medallion_assets.delta import log
 
@@ -35,9 +35,24 @@ class Stamp:
         return log.committed_batch(path, self.app_id) >= self.batch_id
 
 
-def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append") -> None:
-    """Writes the rows in one commit that a replay of the same batch repeats without effect."""
-    writer = rows.write.format("delta").mode(mode).option("txnAppId", stamp.app_id)
-    writer = writer.option("txnVersion", stamp.batch_id).option("userMetadata", json.dumps(stamp.note))
+def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append", instead_of: str = "") -> None:
+    """Writes the rows in one commit that a replay of the same batch repeats without effect.
+
+    Args:
+        rows: What to write.
+        path: The table; it is made where there is none.
+        stamp: Who writes.
+        mode: ``append`` or ``overwrite``.
+        instead_of: SQL true of the rows they stand in for, and of them; those go in the same commit.
+    """
+    if instead_of and log.exists(path):
+        writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", instead_of)
+        _save(writer.option("mergeSchema", "true"), path, stamp)
+        return
     option = "mergeSchema" if mode == "append" else "overwriteSchema"
-    writer.option(option, "true").save(str(path))
+    _save(rows.write.format("delta").mode(mode).option(option, "true"), path, stamp)
+
+
+def _save(writer: DataFrameWriter, path: Path, stamp: Stamp) -> None:
+    writer = writer.option("txnAppId", stamp.app_id).option("txnVersion", stamp.batch_id)
+    writer.option("userMetadata", json.dumps(stamp.note)).save(str(path))

@@ -14,7 +14,7 @@ from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look, discover
-from medallion_assets.ingestion.load import Place, admitted, load_files
+from medallion_assets.ingestion.load import Place, Writer, admitted, load_files
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 
@@ -92,14 +92,17 @@ def _stream(spark: SparkSession, place: Place, checkpoint: Path, run_id: str) ->
 
     def write(rows: DataFrame, number: int) -> None:
         stamp = stamp_of(place.key, place.path, checkpoint, number, run_id)
-        load_files(rows.sparkSession, admitted(rows), place, stamp, lambda good: _append(good, place, stamp))
+        load_files(rows.sparkSession, admitted(rows), place, stamp, write_good(stamp))
+
+    def write_good(stamp: Stamp) -> Writer:
+        return lambda good, instead_of: _append(good, place, stamp, instead_of)
 
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
     drain(reader.load(str(place.ledger)), write, checkpoint, place.key)
 
 
-def _append(rows: DataFrame, place: Place, stamp: Stamp) -> dict[str, int]:
-    append(rows, place.path, stamp)
+def _append(rows: DataFrame, place: Place, stamp: Stamp, instead_of: str) -> dict[str, int]:
+    append(rows, place.path, stamp, instead_of=instead_of)
     return {}
 
 

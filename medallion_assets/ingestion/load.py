@@ -22,14 +22,17 @@ from medallion_assets.ingestion.ledger import ADMITTED, Entry
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.quarantine import from_records
 from medallion_assets.ingestion.reading import records_of
+from medallion_assets.ingestion.replacing import (
+    clear_quarantine,
+    come_again,
+    rows_before,
+    rows_of_files,
+    superseded,
+)
 from medallion_assets.ingestion.schemas import schema_for
 from medallion_assets.ingestion.select_list import selected
 from medallion_assets.ingestion.staging import Staging
 from medallion_assets.ingestion.table_features import ready_for
-
-PARSED_ALREADY = ("source_file", "reason_class = 'parse'")
-LOADED_ALREADY = ("_source_file", "true")
-"""Where to look for files whose records stand in a table: the column, and which rows count."""
 
 PROVENANCE = ("_source_file", "_source_modified_at")
 
@@ -57,6 +60,7 @@ class Loaded:
         missing: Records of files that were gone or changed when they were to be read.
         counts: What the writer counted besides.
         growth: What the files asked of the schema.
+        replaced: For files that came again changed: records before, records now.
     """
 
     files: int = 0
@@ -65,9 +69,11 @@ class Loaded:
     missing: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     growth: Growth | None = None
+    replaced: dict[str, list[int]] = field(default_factory=dict)
 
 
-Writer = Callable[[DataFrame], Mapping[str, int]]
+Writer = Callable[[DataFrame, str], Mapping[str, int]]
+"""Takes good rows, and SQL true of rows they stand in for (empty for none)."""
 
 
 def load_files(
@@ -89,17 +95,25 @@ def load_files(
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    there = [file for file in files if _is_as_counted(file)]
-    missing = [file for file in files if file not in there]
-    fresh = _not_loaded(spark, there, stamp, place.path, LOADED_ALREADY)
-    staging = Staging(place.state / "staging", source)
-    loaded = _load(spark, fresh, place, staging, stamp, write)
     parse = replace(stamp, app_id=f"{stamp.app_id}/parse")
+    replaces = source.allow_overwrites == "replace"
+    old = superseded(place.ledger, files) if replaces else set()
+    mine = [file for file in files if (file.path, file.modified_at) not in old]
+    there = [file for file in mine if _is_as_counted(file)]
+    missing = [file for file in mine if file not in there]
+    fresh = _not_loaded(spark, there, stamp, place.path)
+    again = come_again(place.ledger, fresh) if replaces else []
+    before = rows_before(place.ledger, again)
+    clear_quarantine(spark, again, place.quarantine, stamp, parse)
+    staging = Staging(place.state / "staging", source)
+    loaded = _load(spark, fresh, place, staging, stamp, lambda rows: write(rows, rows_of_files(again)))
     if loaded.malformed and loaded.growth is not None:
         _refused(_records(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()
     _record(place, fresh, missing, stamp, parse, started)
-    return replace(loaded, missing=sum(file.records for file in missing))
+    now = {file.path: file.records for file in fresh}
+    replaced = {path: [count, now[path]] for path, count in before.items()}
+    return replace(loaded, missing=sum(file.records for file in missing), replaced=replaced)
 
 
 def admitted(ledger_rows: DataFrame) -> list[Entry]:
@@ -113,7 +127,12 @@ def _utc(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(
-    spark: SparkSession, files: list[Entry], place: Place, staging: Staging, stamp: Stamp, write: Writer
+    spark: SparkSession,
+    files: list[Entry],
+    place: Place,
+    staging: Staging,
+    stamp: Stamp,
+    write: Callable[[DataFrame], Mapping[str, int]],
 ) -> Loaded:
     if not files:
         return Loaded()
@@ -172,7 +191,7 @@ def _refused(records: DataFrame, files: list[Entry], place: Place, stamp: Stamp)
         # A relative path lies in the pipeline's folder of the lake.
         export(records, place.path.parent.parent / source.bad_records_path, files)
     if source.malformed == "QUARANTINE" and not stamp.committed_to(place.quarantine):
-        fresh = _not_loaded(records.sparkSession, files, stamp, place.quarantine, PARSED_ALREADY)
+        fresh = _not_parsed(records.sparkSession, files, stamp, place.quarantine)
         mine = (
             records.where(F.col("_source_file").isin([f.path for f in fresh])) if fresh != files else records
         )
@@ -187,17 +206,27 @@ def _is_as_counted(file: Entry) -> bool:
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
 
 
-def _not_loaded(
-    spark: SparkSession, files: list[Entry], stamp: Stamp, path: Path, loaded: tuple[str, str]
-) -> list[Entry]:
-    # Only a checkpoint that replaces a lost one can meet files that were loaded before.
-    if not stamp.note["generation"] or stamp.committed_to(path) or not log.exists(path):
+def _not_loaded(spark: SparkSession, files: list[Entry], stamp: Stamp, path: Path) -> list[Entry]:
+    """Gives the files whose records do not stand in the table, by path and modification time."""
+    if not _may_meet_again(stamp, path):
         return files
-    column, rule = loaded
     # By Spark: the log's reader cannot read a table with widened or mapped columns.
-    found = spark.read.format("delta").load(str(path)).where(rule).select(F.col(column).alias("f")).distinct()
-    known = {row["f"] for row in found.collect()}
+    found = spark.read.format("delta").load(str(path)).select(*PROVENANCE).distinct().collect()
+    known = {(row[0], row[1].astimezone()) for row in found}
+    return [file for file in files if (file.path, file.modified_at) not in known]
+
+
+def _not_parsed(spark: SparkSession, files: list[Entry], stamp: Stamp, quarantine: Path) -> list[Entry]:
+    if not _may_meet_again(stamp, quarantine):
+        return files
+    held = spark.read.format("delta").load(str(quarantine)).where("reason_class = 'parse'")
+    known = {row[0] for row in held.select("source_file").distinct().collect()}
     return [file for file in files if file.path not in known]
+
+
+def _may_meet_again(stamp: Stamp, path: Path) -> bool:
+    # Only a checkpoint that replaces a lost one can meet files that were loaded before.
+    return bool(stamp.note["generation"]) and not stamp.committed_to(path) and log.exists(path)
 
 
 def _record(

@@ -17,7 +17,7 @@ CLEANING = ("OFF", "MOVE", "DELETE")
 LEAST_DAYS_TO_DELETE = 7
 """As in Auto Loader: what is deleted cannot be read again."""
 
-OVERWRITES = ("ignore", "append")
+OVERWRITES = ("ignore", "append", "replace")
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
 FIXED = ("text", "binaryFile")
 """Formats whose columns never change."""
@@ -51,7 +51,8 @@ class Source:
         recursive_file_lookup: Folders below are looked into as well (Auto Loader's default loses them).
         include_existing_files: False passes over what lies there at the first look.
         modified_after, modified_before: Only files of that time, exclusive; ISO 8601, UTC where no zone.
-        allow_overwrites: ``ignore`` keeps a file's first contents, ``append`` loads its new ones as well.
+        allow_overwrites: ``ignore`` keeps a file's first contents, ``append`` loads its new ones as well,
+            ``replace`` puts them in the place of the first, in one commit, here and downstream.
         settle_seconds: Age a file needs before it is taken; the deployment's setting where None.
         max_files_per_trigger: Files a micro-batch reads at most.
         max_bytes_per_trigger: Bytes a micro-batch reads at most; one file is always taken.

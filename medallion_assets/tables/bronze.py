@@ -20,9 +20,9 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) 
     """Loads the files a micro-batch of the ledger names; gives what became of their records."""
     started = time.monotonic()
 
-    def write(rows: DataFrame) -> dict[str, int]:
+    def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
         shaped = _with_provenance(table(rows.drop(*STAMPED[2:])), stamp)
-        return write_judged(shaped, table, lake.path(table), lake.quarantine(table), None, stamp)
+        return write_judged(shaped, table, lake.path(table), lake.quarantine(table), None, stamp, instead_of)
 
     files = admitted(ledger_rows)
     loaded = load_files(ledger_rows.sparkSession, files, place_of(table, lake), stamp, write)
@@ -64,6 +64,8 @@ def _batch(loaded: Loaded, table: Table, stamp: Stamp, seconds: float) -> Batch:
         rescued=loaded.rescued,
         missing=loaded.missing,
         drift=loaded.growth.drift() if loaded.growth else {},
+        replaced=loaded.replaced,
+        strategy="files replaced their old rows" if loaded.replaced else "appended",
         seconds=seconds,
         run_id=stamp.run_id,
     )

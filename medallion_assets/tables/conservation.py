@@ -10,6 +10,7 @@ from pathlib import Path
 
 from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion import outcomes
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
@@ -56,9 +57,11 @@ def balance(table: Table, lake: Lake) -> Balance:
         late = last.total_late if last else 0
         rows = _rows_stood_for(table, lake.path(table))
         return Balance(table.key, incoming(table, lake), rows, 0, dropped=late)
+    replaces = table.source is not None and table.source.allow_overwrites == "replace"
+    missing = 0 if replaces or last is None else last.total_missing
     return Balance(
         table.key,
-        incoming(table, lake) - (last.total_missing if last else 0),
+        incoming(table, lake) - missing,
         # A row of a changing dimension stands for many events, a deleted key for none: they were counted.
         (last.total_applied if last else 0) if table.keeps else log.row_count(lake.path(table)),
         log.row_count(lake.quarantine(table)),
@@ -73,6 +76,8 @@ def incoming(table: Table, lake: Lake) -> int:
     upstream = lake.upstream_log(table)
     if place.version < 0 or not log.exists(upstream):
         return 0
+    if table.source and table.source.allow_overwrites == "replace":
+        return _records_in_newest(upstream, place.version)
     if table.source:
         return _records_in_files(upstream, place.version)
     return log.row_count(upstream, place.version)
@@ -81,6 +86,15 @@ def incoming(table: Table, lake: Lake) -> int:
 def _records_in_files(ledger: Path, version: int) -> int:
     counted = f"SELECT CAST(sum(records) AS BIGINT) AS n FROM ledger WHERE status = '{ledgers.ADMITTED}'"
     return int(str(ledgers.rows(ledger, counted, version)[0]["n"] or 0))
+
+
+def _records_in_newest(ledger: Path, version: int) -> int:
+    """Gives the records of each file as it came last, without those that were missing then."""
+    turn = "row_number() OVER (PARTITION BY path ORDER BY discovered_at DESC) AS turn"
+    admitted = f"SELECT path, records, {turn} FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    lost = set(outcomes.lost(ledger))
+    rows = ledgers.rows(ledger, f"SELECT path, records FROM ({admitted}) WHERE turn = 1", version)
+    return sum(int(str(row["records"])) for row in rows if row["path"] not in lost)
 
 
 def _rows_stood_for(table: Table, path: Path) -> int:

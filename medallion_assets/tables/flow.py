@@ -31,6 +31,8 @@ class Part:
 def write_changes(rows: DataFrame, table: Table, lake: Lake, span: Span, stamp: Stamp) -> Batch:
     """Writes what a span of upstream's changes means for the table (``CHANGE_COLUMNS`` among the rows)."""
     started = time.monotonic()
+    if not changes.moves_data(lake.upstream_log(table), span):
+        return batch_of({}, table, stamp, _last_pins(table, lake), "nothing changed: files were moved", 0.0)
     pins = pinned_versions(table, lake, str(stamp.note["query"]), stamp.batch_id)
     part = Part(rows, span, stamp, pins)
     if table.output_mode == "incremental":
@@ -42,6 +44,11 @@ def write_changes(rows: DataFrame, table: Table, lake: Lake, span: Span, stamp: 
         counts, strategy = _appended(part, table, lake), "appended"
     batch = batch_of(counts, table, stamp, pins, strategy, time.monotonic() - started)
     return replace(batch, whole=span.after < 0)
+
+
+def _last_pins(table: Table, lake: Lake) -> dict[str, int]:
+    last = batches.newest(lake.state(table, "batches"))
+    return dict(last.statics) if last else {}
 
 
 def _takes_back(table: Table, lake: Lake, span: Span) -> bool:
@@ -65,7 +72,7 @@ def batch_of(
         dropped=moved.get("drop", 0),
         rules={e.name: counts.get(f"rule:{e.name}", 0) for e in table.expectations},
         seconds=seconds,
-        statics={name: pins[name] for name in table.statics},
+        statics={name: pins[name] for name in table.statics if name in pins},
         run_id=stamp.run_id,
         strategy=strategy,
     )

@@ -9,10 +9,13 @@ from medallion_assets.tables.table import Table
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 
+MODES = ("append", "update", "complete", "incremental", "changes")
+UNMATCHED = ("", "keep", "quarantine", "retry")
+
 
 def refuse_what_cannot_work(table: Table, declared: Mapping[str, Table]) -> None:
     """Raises a ``DeclarationError`` with file and line for the first rule the table breaks."""
-    for problem in (*_names(table, declared), *_reads(table), *_output(table)):
+    for problem in (*_names(table, declared), *_reads(table), *_output(table), *_statics(table)):
         raise DeclarationError(f"{table.declared_at}: {table.key}: {problem}")
 
 
@@ -52,12 +55,43 @@ def _stream(table: Table) -> list[str]:
 
 
 def _output(table: Table) -> list[str]:
-    if table.output_mode not in ("append", "complete"):
-        return [f"output mode {table.output_mode!r} is neither append nor complete"]
+    if table.output_mode not in MODES:
+        return [f"output mode {table.output_mode!r} is none of {', '.join(MODES)}"]
+    if table.layer == "bronze" and table.output_mode != "append":
+        return [f"bronze appends: {table.output_mode} mode would rewrite what landed"]
     if table.output_mode == "append":
-        return ["counts_rows is for complete mode"] if table.counts_rows else []
-    if table.layer == "bronze":
-        return ["bronze appends: complete mode would rewrite what landed"]
-    if table.unique_by or table.expectations:
-        return ["complete mode aggregates; put expectations and unique_by on the table it streams from"]
-    return [] if table.counts_rows else ["complete mode needs counts_rows, so that no row vanishes unseen"]
+        return ["counts_rows is for aggregates"] if table.counts_rows else []
+    if table.keeps:
+        both = table.unique_by or table.counts_rows
+        return ["keep_changes names the keys itself: leave out unique_by and counts_rows"] if both else []
+    return _aggregate(table)
+
+
+def _aggregate(table: Table) -> list[str]:
+    mode, problems = table.output_mode, []
+    if any(not e.name.endswith("_matched") for e in table.expectations):
+        problems.append(f"{mode} mode aggregates; put expectations on the table it streams from")
+    if mode == "complete" and table.unique_by:
+        problems.append("complete mode rewrites the whole table and needs no unique_by")
+    if mode == "update" and not table.unique_by:
+        problems.append("update mode merges by keys: say unique_by")
+    if mode in ("complete", "incremental") and not table.counts_rows:
+        problems.append(f"{mode} mode needs counts_rows, so that no row vanishes unseen")
+    return problems
+
+
+def _statics(table: Table) -> list[str]:
+    problems = []
+    for name, read in table.reads:
+        asks = read.unmatched or read.follow
+        if asks and not read.on:
+            problems.append(f"{name}: unmatched and follow need on=, the columns it is joined by")
+        if read.unmatched not in UNMATCHED:
+            problems.append(f"{name}: unmatched {read.unmatched!r} is none of keep, quarantine, retry")
+        if read.repeated not in ("fail", "keep_one"):
+            problems.append(f"{name}: repeated {read.repeated!r} is neither fail nor keep_one")
+        if asks and table.output_mode in ("complete", "update", "incremental"):
+            problems.append(f"{name}: put unmatched and follow on the table this one streams from")
+        if (read.follow or read.unmatched == "retry") and not table.remade_by:
+            problems.append(f"{name}: rows can only be joined again where unique_by names them")
+    return problems

@@ -13,25 +13,34 @@ from medallion_assets.tables.table import Table
 
 
 def write_judged(
-    rows: DataFrame, table: Table, path: Path, quarantine: Path, existing: DataFrame | None, stamp: Stamp
+    rows: DataFrame,
+    table: Table,
+    path: Path,
+    quarantine: Path,
+    existing: DataFrame | None,
+    stamp: Stamp,
+    instead_of: str = "",
 ) -> dict[str, int]:
     """Writes good rows to the table and refused ones to its quarantine; gives the counts of ``counters``.
 
     One pass where all rows are good; a second one, over the refused only, where some are not.
+    ``instead_of`` is true of rows the new ones stand in for.
     A rule that says ``fail`` makes the first write fail, so that nothing of the batch is written.
     """
     verdict = judged(rows, table, existing)
-    counts = _write_good(verdict, table, path, stamp)
+    counts = _write_good(verdict, table, path, stamp, instead_of)
     if counts["quarantine"] and not stamp.committed_to(quarantine):
         append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), quarantine, stamp)
     return counts
 
 
-def _write_good(verdict: DataFrame, table: Table, path: Path, stamp: Stamp) -> dict[str, int]:
+def _write_good(
+    verdict: DataFrame, table: Table, path: Path, stamp: Stamp, instead_of: str
+) -> dict[str, int]:
     if stamp.committed_to(path):
         # Delta skips the write, and with it the counting: an observation would wait for ever.
         return {k: int(v) for k, v in verdict.agg(*counters(table)).first().asDict().items()}  # type: ignore[union-attr]
     seen = Observation(f"{table.key}-{time.monotonic_ns()}")
     good = verdict.observe(seen, *counters(table)).where(F.col("_outcome") == "good")
-    append(good.select(*(f"`{c}`" for c in written_columns(verdict))), path, stamp)
+    append(good.select(*(f"`{c}`" for c in written_columns(verdict))), path, stamp, instead_of=instead_of)
     return {k: int(v) for k, v in seen.get.items()}

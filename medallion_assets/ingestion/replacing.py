@@ -1,0 +1,53 @@
+"""Files that came again, changed: their old records make way for the new ones in the same commit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.merge import take_out
+from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.ledger import ADMITTED, Entry
+
+
+def superseded(ledger: Path, files: Sequence[Entry]) -> set[tuple[str, object]]:
+    """Gives path and modification time of the entries a later one of the same path replaces."""
+    newest = f"SELECT path, max(modified_at) AS m FROM ledger WHERE status = '{ADMITTED}' GROUP BY path"
+    last = {row["path"]: row["m"] for row in ledgers.rows(ledger, newest)}
+    return {(f.path, f.modified_at) for f in files if last.get(f.path, f.modified_at) != f.modified_at}
+
+
+def come_again(ledger: Path, files: Sequence[Entry]) -> list[str]:
+    """Gives the paths of files that were taken before with other contents."""
+    mine = {file.path for file in files}
+    twice = f"SELECT path FROM ledger WHERE status = '{ADMITTED}' GROUP BY path HAVING count(*) > 1"
+    return [str(row["path"]) for row in ledgers.rows(ledger, twice) if row["path"] in mine]
+
+
+def rows_of_files(paths: Sequence[str]) -> str:
+    """Gives the SQL that is true of rows of these files, empty for none."""
+    told = ", ".join("'" + p.replace("\\", "\\\\").replace("'", "\\'") + "'" for p in paths)
+    return f"_source_file IN ({told})" if paths else ""
+
+
+def clear_quarantine(
+    spark: SparkSession, paths: Sequence[str], quarantine: Path, stamp: Stamp, parse: Stamp
+) -> None:
+    """Takes the files' old records out of the quarantine, before the batch adds new ones."""
+    begun = stamp.committed_to(quarantine) or parse.committed_to(quarantine)
+    if paths and not begun:
+        files = spark.createDataFrame([(p,) for p in paths], "source_file STRING")
+        signed = replace(stamp, app_id=f"{stamp.app_id}/replaced")
+        take_out(files, quarantine, signed, "t.source_file = n.source_file")
+
+
+def rows_before(ledger: Path, paths: Sequence[str]) -> dict[str, int]:
+    """Gives how many records of each file stood in table and quarantine."""
+    if not paths:
+        return {}
+    newest = outcomes.newest(ledger)
+    known = [(p, newest[p]) for p in paths if p in newest]
+    return {p: (row["rows_loaded"] or 0) + (row["rows_quarantined"] or 0) for p, row in known}
