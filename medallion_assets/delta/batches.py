@@ -28,6 +28,8 @@ class Batch:
         drift: What its files asked of the schema: added, widened, retyped, left out and missing columns.
         strategy: How the rows were written, and why so.
         late: Rows of a stateful query that came after their window was closed.
+        watermark, open_groups, state_bytes: A stateful query's, after the batch.
+        open_rows: Rows in windows that are not closed, and so not written, in append mode.
         whole: True where the batch took all of upstream anew: totals begin with it.
         replaced: For files that came again changed: rows before, rows now.
         total_duplicates, total_dropped, total_missing, total_applied, total_late: Over all batches so far.
@@ -53,6 +55,10 @@ class Batch:
     total_late: int = 0
     strategy: str = ""
     late: int = 0
+    watermark: str = ""
+    open_groups: int = 0
+    state_bytes: int = 0
+    open_rows: int = 0
     whole: bool = False
     replaced: dict[str, list[int]] = field(default_factory=dict)
     run_id: str = ""

@@ -1,20 +1,58 @@
 """A streaming query over what is new, run to its end, with each micro-batch stamped."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.commit import Stamp
 
 Write = Callable[[DataFrame, int], None]
+Trigger = Literal["availableNow", "once"]
 
 
-def drain(rows: DataFrame, write: Write, checkpoint: Path, name: str, output_mode: str = "append") -> None:
+@dataclass(frozen=True)
+class State:
+    """What a stateful query said of itself after a micro-batch.
+
+    Attributes:
+        watermark: ISO 8601; groups before it are closed. Empty where the query has none.
+        groups: Groups held: open windows, or all groups where nothing closes them.
+        bytes: Memory they take.
+        passed_over: What its operators counted as late: rows for session windows, groups for others.
+    """
+
+    watermark: str = ""
+    groups: int = 0
+    bytes: int = 0
+    passed_over: int = 0
+
+
+def drain(
+    rows: DataFrame,
+    write: Write,
+    checkpoint: Path,
+    name: str,
+    output_mode: str = "append",
+    trigger: Trigger = "availableNow",
+) -> dict[int, State]:
     """Runs the query over all that is available, a call of ``write`` for each micro-batch.
+
+    Args:
+        rows: The streaming frame.
+        write: Takes a micro-batch and its number.
+        checkpoint: The query's checkpoint.
+        name: The query's name.
+        output_mode: ``append``, ``update`` or ``complete``.
+        trigger: ``availableNow`` cuts what there is to the source's limits, ``once`` takes it in one batch.
+
+    Returns:
+        By micro-batch, the state a stateful query was left with.
 
     Raises:
         Exception: Whatever ``write`` raised, itself.
@@ -33,9 +71,21 @@ def drain(rows: DataFrame, write: Write, checkpoint: Path, name: str, output_mod
     writer = rows.writeStream.foreachBatch(guarded).outputMode(output_mode)
     writer = writer.option("checkpointLocation", str(checkpoint))
     try:
-        writer.queryName(name).trigger(availableNow=True).start().awaitTermination()
+        query = writer.queryName(name).trigger(**{trigger: True}).start()
+        query.awaitTermination()
     except StreamingQueryException as error:
         raise (failures or [error])[0] from None if failures else error
+    return {p.batchId: _state(p) for p in query.recentProgress if p.stateOperators}
+
+
+def _state(progress: StreamingQueryProgress) -> State:
+    operators = progress.stateOperators
+    return State(
+        progress.eventTime.get("watermark", ""),
+        sum(o.numRowsTotal for o in operators),
+        sum(o.memoryUsedBytes for o in operators),
+        sum(o.numRowsDroppedByWatermark for o in operators),
+    )
 
 
 def stamp_of(key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False) -> Stamp:

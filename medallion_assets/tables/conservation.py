@@ -54,9 +54,9 @@ def balance(table: Table, lake: Lake) -> Balance:
     """Gives both sides of the table's equation from logs and ledgers, without a Spark job."""
     last = batches.newest(lake.state(table, "batches"))
     if table.counts_rows:
-        late = last.total_late if last else 0
+        late = last.total_late + last.open_rows if last else 0
         rows = _rows_stood_for(table, lake.path(table))
-        return Balance(table.key, incoming(table, lake), rows, 0, dropped=late)
+        return Balance(table.key, incoming(table, lake) * table.times_counted, rows, 0, dropped=late)
     replaces = table.source is not None and table.source.allow_overwrites == "replace"
     missing = 0 if replaces or last is None else last.total_missing
     return Balance(

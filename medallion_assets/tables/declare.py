@@ -71,6 +71,7 @@ class Pipeline:
         counts_rows: str = "",
         once: bool = False,
         keeps: Changes | None = None,
+        times_counted: int = 1,
     ) -> Table:
         """Gives the table this query fills.
 
@@ -83,7 +84,7 @@ class Pipeline:
         mode = "changes" if keeps else output_mode
         table = Table(
             self.name, layer, query.__name__, query, reads, mode, rules, keys, counts_rows,
-            self.owners, _place(query), once, self.tables, keeps,
+            self.owners, _place(query), once, self.tables, keeps, times_counted,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table
@@ -105,7 +106,8 @@ def _implied(
     keys: Sequence[str], reads: Sequence[tuple[str, Read]], keeps: Changes | None, mode: OutputMode
 ) -> Iterator[Expectation]:
     """Gives the rules a declaration implies: keys are there, and static rows are found."""
-    named = keys if mode == "append" else ()
+    windows = any(read.watermark for _, read in reads)
+    named = keys if mode == "append" and not windows else ()
     for key in (*named, *((*keeps.keys, keeps.sequence_by) if keeps else ())):
         yield expect(f"{key}_present", f"`{key}` IS NOT NULL")
     for name, read in reads:

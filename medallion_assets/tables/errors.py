@@ -17,6 +17,10 @@ class CheckpointMismatch(RuntimeError):
     """A checkpoint and its table do not belong together; going on would lose or double rows."""
 
 
+class StateMismatch(RuntimeError):
+    """A query was changed so that the state its checkpoint keeps no longer fits it."""
+
+
 class UnknownTable(ValueError):
     """No pipeline or table of this name is declared."""
 

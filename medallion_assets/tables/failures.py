@@ -1,8 +1,11 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
 from medallion_assets.ingestion.errors import BatchRefused
-from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed
+from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed, StateMismatch
 from medallion_assets.tables.table import Table
+
+STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
+"""In the names of Spark's errors about a state that a query cannot read."""
 
 
 def explained(table: Table, error: BaseException) -> Exception:
@@ -16,6 +19,12 @@ def explained(table: Table, error: BaseException) -> Exception:
                 f"{table.key}: a row broke {rule.name} ({rule.predicate}), which says fail. Nothing of the "
                 "batch was written and nothing is lost: mend the data or the rule, and run again."
             )
+    if any(word in text for word in STATE_WORDS):
+        return StateMismatch(
+            f"{table.key}: its query was changed and no longer fits the state its checkpoint keeps. Nothing "
+            "was written and nothing is lost: upstream holds every row. Run "
+            f"`medallion refresh --full {table.key}`, which makes state and table anew from upstream."
+        )
     return RefreshFailed(
         f"{table.key}: the micro-batch failed and was not committed. Nothing is lost: what it should have "
         f"taken stays where it is, and the next run takes it. Cause: {_cause(text)}"

@@ -40,14 +40,15 @@ def write_incremental(
     why = found.not_mergeable
     if not changes.only_appends(lake.upstream_log(table), span):
         why = WENT
-    if not why:
+    anew = span.after < 0 and log.exists(path)
+    if not why and not anew:
         upsert(with_partials(new, found), path, stamp, found.keys, merged_as(found))
         return "merged: each function joins the groups that stand"
     whole = _whole(rows.sparkSession, table, lake, pins, span, found)
     if span.after < 0 or not log.exists(path) or not (found.keys or found.plan):
         if not stamp.committed_to(path):
             append(whole, path, stamp, mode="overwrite")
-        return f"rewritten: {why}"
+        return f"rewritten: {why or 'all of upstream is taken anew'}"
     gone = derived(changes.removed(rows), table, lake, pins)
     touched = new.select(*found.keys).union(gone.select(*found.keys)).distinct()
     _remake(whole, touched, table, lake, stamp, found)

@@ -41,7 +41,11 @@ def _reads(table: Table) -> list[str]:
     copies = table.once and "files" not in hows
     if ("files" in hows) != (table.layer == "bronze") and not copies:
         problems.append("bronze reads files, silver and gold read tables")
-    for _, read in table.reads:
+    for name, read in table.reads:
+        if bool(read.watermark) != bool(read.event_time):
+            problems.append(f"{name}: event_time and watermark need each other")
+        if read.watermark and table.output_mode not in ("append", "update", "complete"):
+            problems.append(f"{name}: a watermark closes windows in append, update or complete mode")
         if read.how != "files" and not isinstance(read.table, Table):
             problems.append(f"{read.how}(...) takes a table, not {read.table!r}")
     return problems or _stream(table)
@@ -59,7 +63,7 @@ def _output(table: Table) -> list[str]:
         return [f"output mode {table.output_mode!r} is none of {', '.join(MODES)}"]
     if table.layer == "bronze" and table.output_mode != "append":
         return [f"bronze appends: {table.output_mode} mode would rewrite what landed"]
-    if table.output_mode == "append":
+    if table.output_mode == "append" and not table.stateful:
         return ["counts_rows is for aggregates"] if table.counts_rows else []
     if table.keeps:
         both = table.unique_by or table.counts_rows
@@ -75,7 +79,7 @@ def _aggregate(table: Table) -> list[str]:
         problems.append("complete mode rewrites the whole table and needs no unique_by")
     if mode == "update" and not table.unique_by:
         problems.append("update mode merges by keys: say unique_by")
-    if mode in ("complete", "incremental") and not table.counts_rows:
+    if not table.counts_rows:
         problems.append(f"{mode} mode needs counts_rows, so that no row vanishes unseen")
     return problems
 

@@ -8,7 +8,6 @@ from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.progress import Position
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.stateful import STATEFUL
 from medallion_assets.tables.table import Table
 
 
@@ -29,7 +28,7 @@ def starting_version(table: Table, lake: Lake) -> int | None:
     if planned or told.get("anew"):
         version = told.get("version")
         return None if version is None else int(version)
-    taken = None if table.output_mode in STATEFUL else log.last_note(lake.path(table), "upstream_version")
+    taken = None if table.stateful else log.last_note(lake.path(table), "upstream_version")
     begins = None if taken is None else int(taken) + 1
     write_json(file, {"version": begins})
     return begins

@@ -8,9 +8,9 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import upsert
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.late import late_rows
+from medallion_assets.tables.starts import span_of
 from medallion_assets.tables.table import Table
-
-STATEFUL = ("complete", "update")
 
 
 def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
@@ -20,13 +20,18 @@ def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Bat
         # Delta would skip the write without reading the rows; Spark then finds its state stores
         # uncommitted and refuses the batch at every retry, for ever.
         rows.write.format("noop").mode("overwrite").save()
+    elif table.output_mode == "append" and stamp.batch_id > 0:
+        append(rows, path, stamp)
     elif table.output_mode == "complete" or stamp.batch_id == 0:
         # State that begins anew begins with all of upstream: what stood before is replaced by it.
         append(rows, path, stamp, mode="overwrite")
     else:
         _merge(rows, table, lake, stamp)
-    seconds = time.monotonic() - started
-    return Batch(stamp.batch_id, 0, 0, 0, seconds=seconds, run_id=stamp.run_id, strategy=table.output_mode)
+    span = span_of(table, lake, stamp.batch_id)
+    late = late_rows(rows.sparkSession, table, lake, span, stamp.batch_id)
+    seconds, anew = time.monotonic() - started, stamp.batch_id == 0
+    return Batch(stamp.batch_id, 0, 0, 0, seconds=seconds, run_id=stamp.run_id, strategy=table.output_mode,
+                 late=late, whole=anew)  # fmt: skip
 
 
 def _merge(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> None:

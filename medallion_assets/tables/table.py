@@ -27,6 +27,7 @@ class Read:
         unique_by: Columns that name a static row once.
         repeated: What to do where they do not.
         follow: Rows that were joined are joined again when the static row changes.
+        event_time, watermark: For a stream: when a row happened, and how late one may come.
     """
 
     how: Literal["files", "stream", "static"]
@@ -37,6 +38,8 @@ class Read:
     unique_by: tuple[str, ...] = ()
     repeated: Repeated = "fail"
     follow: bool = False
+    event_time: str = ""
+    watermark: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Table:
         expectations: Rules of good rows.
         unique_by: Columns of which each combination stands once; later ones are counted, not written.
         counts_rows: For aggregates: the column that says how many upstream rows a row stands for.
+        times_counted: In how many of its rows an upstream row stands: for sliding windows, size by slide.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
         registry: Every table of its pipeline, by key.
@@ -74,6 +78,7 @@ class Table:
     once: bool = False
     registry: Mapping[str, "Table"] = field(default_factory=dict, compare=False, repr=False)
     keeps: Changes | None = None
+    times_counted: int = 1
 
     @property
     def key(self) -> str:
@@ -106,11 +111,16 @@ class Table:
         return next(name for name, read in self.reads if read.how == "stream")
 
     @property
+    def stateful(self) -> bool:
+        """True where Spark keeps state for the query from one micro-batch to the next."""
+        return self.output_mode in ("complete", "update") or any(read.watermark for _, read in self.reads)
+
+    @property
     def counted_once_by(self) -> tuple[str, ...]:
         """The columns by which a row that comes again is a duplicate."""
         if self.keeps:
             return (*self.keeps.keys, self.keeps.sequence_by)
-        return self.unique_by if self.output_mode == "append" else ()
+        return self.unique_by if self.output_mode == "append" and not self.stateful else ()
 
     @property
     def remade_by(self) -> tuple[str, ...]:
@@ -137,9 +147,17 @@ class Table:
         return self.query(**given)
 
 
-def stream(table: Any) -> Any:
-    """Says that a parameter takes the rows of ``table`` that are new since the last refresh."""
-    return Read("stream", table=table)
+def stream(table: Any, *, event_time: str = "", watermark: str = "") -> Any:
+    """Says that a parameter takes the rows of ``table`` that are new since the last refresh.
+
+    Args:
+        table: The table.
+        event_time: The TIMESTAMP column that says when a row happened.
+        watermark: How late a row may come, as ``1 minute``: with it the query keeps state, windows
+            close, and rows that come later still are counted as late. In append mode a window is
+            written once, when it closes; in update mode whenever it changes.
+    """
+    return Read("stream", table=table, event_time=event_time, watermark=watermark)
 
 
 def static(

@@ -1,0 +1,139 @@
+"""A table's streaming query: made, run over what is new, and each of its micro-batches put on record."""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.changes import Span, added, as_stream, only_appends
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.stream import State, Trigger, drain, stamp_of
+from medallion_assets.tables.bronze import write_files
+from medallion_assets.tables.derive import derived
+from medallion_assets.tables.failures import explained
+from medallion_assets.tables.flow import write_changes
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.late import has_sessions, open_rows
+from medallion_assets.tables.starts import begin_anew, has_begun, idle_at, position, span_of, starting_version
+from medallion_assets.tables.stateful import write_groups
+from medallion_assets.tables.static_changes import take_statics
+from medallion_assets.tables.table import Table
+
+ALL_FILES = 1_000_000_000
+"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
+
+
+def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger) -> list[Batch]:
+    """Takes what is new upstream through the table's query; gives what each micro-batch did.
+
+    Raises:
+        ExpectationFailed: A row broke an expectation that says ``fail``.
+        RefreshFailed: A micro-batch could not be written; it was not committed.
+    """
+    done: list[Batch] = []
+    checkpoint = lake.state(table, "checkpoint")
+
+    def write(rows: DataFrame, number: int) -> None:
+        stamp = stamp_of(table.key, lake.path(table), checkpoint, number, run_id, not table.source)
+        done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
+
+    newest = log.version(lake.upstream_log(table))
+    try:
+        if table.stateful and _was_corrected(table, lake, newest):
+            begin_anew(table, lake)
+        rows = _rows(table, lake, spark)
+        states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger)
+        done = [_with_state(batch, states, table, lake, rows) for batch in done]
+        if done:
+            has_begun(table, lake)
+        done += _follow_statics(table, lake, spark, run_id)
+    except Exception as error:
+        raise explained(table, error) from error
+    if not done and newest is not None:
+        idle_at(table, lake, newest)
+    return done
+
+
+def _spark_mode(table: Table) -> str:
+    return table.output_mode if table.stateful else "append"
+
+
+def _was_corrected(table: Table, lake: Lake, newest: int | None) -> bool:
+    """True where upstream took rows back, which a query's state cannot."""
+    span = Span(position(table, lake).version, newest or 0)
+    return not only_appends(lake.upstream_log(table), span)
+
+
+def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
+    """Takes what changed in static inputs that are retried or followed."""
+    query = progress.query_id(lake.state(table, "checkpoint"))
+    last = log.last_note(lake.path(table), "generation")
+    note = {"run_id": run_id, "table": table.key, "query": query, "generation": int(last or 0)}
+    found = []
+    for batch in take_statics(table, lake, spark, note):
+        stamp = Stamp(f"{table.key}/static/{query}", batch.number, note | {"query": f"static-{query}"})
+        found.append(_recorded(batch, table, lake, stamp))
+    return found
+
+
+def _rows(table: Table, lake: Lake, spark: SparkSession) -> DataFrame:
+    upstream = lake.upstream_log(table)
+    if table.source:
+        # One ledger commit is one micro-batch: discovery has cut them to size.
+        return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(upstream))
+    rows = as_stream(spark, upstream, starting_version(table, lake), ALL_FILES)
+    if not table.stateful:
+        return rows
+    pins = {name: log.version(lake.path(t)) or 0 for name, t in table.statics.items()}
+    return derived(_watermarked(added(rows), table), table, lake, pins)
+
+
+def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
+    for _, read in table.reads:
+        if read.watermark:
+            rows = rows.withWatermark(read.event_time, read.watermark)
+    return rows
+
+
+def _with_state(batch: Batch, states: dict[int, State], table: Table, lake: Lake, rows: DataFrame) -> Batch:
+    """Gives the batch with what its query said of its state, and keeps it so."""
+    state = states.get(batch.number)
+    if not table.stateful or state is None:
+        return batch
+    late = state.passed_over if has_sessions(rows) else batch.late
+    told = replace(
+        batch,
+        late=late,
+        total_late=batch.total_late - batch.late + late,
+        watermark=state.watermark,
+        open_groups=state.groups,
+        state_bytes=state.bytes,
+        open_rows=open_rows(rows.sparkSession, table, lake, batch.number),
+    )
+    query = progress.query_id(lake.state(table, "checkpoint"))
+    batches.record(lake.state(table, "batches"), query, told)
+    return told
+
+
+def _write(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
+    if table.source:
+        return write_files(rows, table, lake, stamp)
+    if table.stateful:
+        return write_groups(rows, table, lake, stamp)
+    return write_changes(rows, table, lake, span_of(table, lake, stamp.batch_id), stamp)
+
+
+def _recorded(batch: Batch, table: Table, lake: Lake, stamp: Stamp) -> Batch:
+    folder, query = lake.state(table, "batches"), str(stamp.note["query"])
+    before = None if batch.whole else batches.newest(folder, batch.number, query)
+    whole = replace(
+        batch,
+        total_duplicates=batch.duplicates + (before.total_duplicates if before else 0),
+        total_dropped=batch.dropped + (before.total_dropped if before else 0),
+        total_missing=batch.missing + (before.total_missing if before else 0),
+        total_applied=batch.written + (before.total_applied if before else 0),
+        total_late=batch.late + (before.total_late if before else 0),
+    )
+    batches.record(folder, query, whole)
+    return whole

@@ -1,0 +1,165 @@
+"""Windows over event time hold what a computation over the raw rows gives; late rows are counted."""
+
+import json
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import batches
+from medallion_assets.tables import Pipeline, stream
+from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.refresh import refresh
+
+pytestmark = pytest.mark.spark
+NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+
+
+def clicks_with(window, mode, times=1):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format="json", schema="at TIMESTAMP, who STRING")):  # noqa: B008
+        """One row per click."""
+        return files
+
+    keys = {"unique_by": ("window", "who")} if mode == "update" else {}
+
+    @shop.gold(output_mode=mode, counts_rows="clicks", times_counted=times, **keys)
+    def windows(clicks=stream(clicks, event_time="at", watermark="1 minute")):
+        """One row per window and person."""
+        return clicks.groupBy(window.alias("window"), "who").agg(F.count("*").alias("clicks"))
+
+    return clicks, windows
+
+
+def at(seconds, who="a"):
+    return {"at": (NOON + timedelta(seconds=seconds)).isoformat(), "who": who}
+
+
+@pytest.fixture
+def land(drop, lake, spark):
+    def landed(tables, name, *clicks):
+        drop("shop/clicks", name, "".join(json.dumps(c) + "\n" for c in clicks))
+        done = [refresh(t, lake, lambda: spark) for t in tables]
+        for table in tables:
+            assert balance(table, lake).holds, str(balance(table, lake))
+        return done[-1]
+
+    return landed
+
+
+def tumbling(clicks, size=30):
+    counts = Counter()
+    for click in clicks:
+        seconds = int(datetime.fromisoformat(click["at"]).timestamp())
+        counts[seconds - seconds % size, click["who"]] += 1
+    return dict(counts)
+
+
+def held(rows_of):
+    rows = rows_of("shop/gold/windows", 'SELECT "window" AS w, who, clicks FROM t')
+    return {(int(r["w"]["start"].timestamp()), r["who"]): r["clicks"] for r in rows}
+
+
+def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_counted(land, rows_of, lake):
+    tables = clicks_with(F.window("at", "30 seconds"), "update")
+    first = [at(0), at(5), at(31, "b")]
+    second = [at(29), at(100), at(600)]
+    land(tables, "1.json", *first)
+    land(tables, "2.json", *second)
+    assert held(rows_of) == tumbling([*first, *second])
+    third = [at(605), at(900)]
+    land(tables, "3.json", *third)
+    done = land(tables, "4.json", at(1), at(2), at(3, "c"), at(899))
+    assert done.batches[0].late == 3
+    assert held(rows_of) == tumbling([*first, *second, *third, at(899)])
+    last = batches.newest(lake.state(tables[1], "batches"))
+    assert last.watermark.startswith("2024-01-01T12:14:00")
+    assert last.open_groups == 2
+
+
+def test_append_mode_writes_a_window_once_it_is_closed_and_counts_those_that_are_open(land, rows_of, lake):
+    tables = clicks_with(F.window("at", "30 seconds"), "append")
+    land(tables, "1.json", at(0), at(5), at(200))
+    assert held(rows_of) == {}
+    land(tables, "2.json", at(6, "b"), at(900))
+    done = land(tables, "3.json", at(1000))
+    assert held(rows_of) == tumbling([at(0), at(5), at(6, "b"), at(200)])
+    assert done.batches[0].open_rows == 2
+
+
+def test_sliding_windows_count_a_row_in_each_window_it_lies_in(land, rows_of):
+    tables = clicks_with(F.window("at", "30 seconds", "15 seconds"), "update", times=2)
+    land(tables, "1.json", at(0), at(20))
+    land(tables, "2.json", at(10))
+    start = int(NOON.timestamp())
+    assert held(rows_of) == {(start - 15, "a"): 2, (start, "a"): 3, (start + 15, "a"): 1}
+
+
+def test_session_windows_end_after_a_silence_and_rows_after_that_are_late(land, rows_of):
+    tables = clicks_with(F.session_window("at", "30 seconds"), "append")
+    land(tables, "1.json", at(0), at(20), at(100))
+    land(tables, "2.json", at(40), at(900))
+    land(tables, "3.json", at(1000))
+    done = land(tables, "4.json", at(1), at(2), at(1001))
+    assert done.batches[0].late == 2
+    start = int(NOON.timestamp())
+    assert held(rows_of) == {(start, "a"): 3, (start + 100, "a"): 1, (start + 900, "a"): 1}
+
+
+def test_a_state_killed_between_its_write_and_its_commit_goes_on(land, rows_of, lake, spark):
+    tables = clicks_with(F.window("at", "30 seconds"), "update")
+    land(tables, "1.json", at(0), at(5))
+    land(tables, "2.json", at(6))
+    checkpoint = lake.state(tables[1], "checkpoint")
+    for name in ("commits/1", "commits/.1.crc"):
+        (checkpoint / name).unlink(missing_ok=True)
+    land(tables, "3.json", at(7), at(40))
+    assert held(rows_of) == tumbling([at(0), at(5), at(6), at(7), at(40)])
+
+
+def test_a_row_deleted_upstream_leaves_its_window(land, rows_of, lake, spark):
+    tables = clicks_with(F.window("at", "30 seconds"), "update")
+    land(tables, "1.json", at(0), at(5), at(40, "b"))
+    spark.sql(f"DELETE FROM delta.`{lake.path(tables[0])}` WHERE who = 'b'")
+    refresh(tables[1], lake, lambda: spark)
+    assert held(rows_of) == tumbling([at(0), at(5)])
+
+
+def test_a_query_that_no_longer_fits_its_state_names_the_verb_that_mends_it(land, lake, spark, rows_of):
+    clicks, before = clicks_with(F.window("at", "30 seconds"), "update")
+    land((clicks, before), "1.json", at(0))
+    shop = Pipeline("shop")
+
+    @shop.gold(output_mode="update", counts_rows="clicks", unique_by=("window", "who"))
+    def windows(clicks=stream(clicks, event_time="at", watermark="1 minute")):
+        """One row per window and person."""
+        sums = F.count("*").alias("clicks"), F.max("at").alias("last")
+        return clicks.groupBy(F.window("at", "30 seconds").alias("window"), "who").agg(*sums)
+
+    from medallion_assets.tables.starts import begin_anew
+
+    with pytest.raises(Exception, match=r"shop/gold/windows: .*medallion refresh --full shop/gold/windows"):
+        land((clicks, windows), "2.json", at(1))
+    begin_anew(windows, lake)
+    refresh(windows, lake, lambda: spark)
+    assert [r["clicks"] for r in rows_of("shop/gold/windows", "SELECT clicks FROM t")] == [2]
+
+
+def test_update_mode_without_keys_is_refused_as_it_is_declared():
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format="json", schema="at TIMESTAMP")):  # noqa: B008
+        """One row per click."""
+        return files
+
+    with pytest.raises(DeclarationError, match="update mode merges by keys: say unique_by"):
+
+        @shop.gold(output_mode="update", counts_rows="clicks")
+        def windows(clicks=stream(clicks)):
+            """One row per minute."""
+            return clicks
