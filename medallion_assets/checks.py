@@ -14,7 +14,7 @@ GATES = {CONSERVATION: conservation, UNIQUE: unique_keys}
 
 def gates(table: Table) -> list[dg.AssetChecksDefinition]:
     """Gives the table's blocking checks; each reads logs only and starts no Spark."""
-    names = [CONSERVATION, *([UNIQUE] if table.unique_by else [])]
+    names = [CONSERVATION, *([UNIQUE] if table.named_once_by else [])]
     return [_gate(table, name) for name in names]
 
 

@@ -16,7 +16,8 @@ MAY_IMPORT = {
     # The notebook's doors, autoload_to_table and copy_into, start a session and find the lake.
     "ingestion": {"delta", "session", "settings"},
     "simulators": set(),
-    "tables": {"ingestion", "delta", "settings"},
+    # A table a query made is readable by its name from then on.
+    "tables": {"ingestion", "delta", "settings", "session"},
     "pipelines": {"tables"},
     "reports": {"tables", "ingestion", "delta", "run"},
     "run": {"tables"},

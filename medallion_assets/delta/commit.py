@@ -35,7 +35,14 @@ class Stamp:
         return log.committed_batch(path, self.app_id) >= self.batch_id
 
 
-def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append", instead_of: str = "") -> None:
+def append(
+    rows: DataFrame,
+    path: Path,
+    stamp: Stamp,
+    mode: str = "append",
+    instead_of: str = "",
+    keep_schema: bool = False,
+) -> None:
     """Writes the rows in one commit that a replay of the same batch repeats without effect.
 
     Args:
@@ -43,13 +50,14 @@ def append(rows: DataFrame, path: Path, stamp: Stamp, mode: str = "append", inst
         path: The table; it is made where there is none.
         stamp: Who writes.
         mode: ``append`` or ``overwrite``.
+        keep_schema: An overwrite keeps what the table's columns are declared to be.
         instead_of: SQL true of the rows they stand in for, and of them; those go in the same commit.
     """
     if instead_of and log.exists(path):
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", instead_of)
         _save(writer.option("mergeSchema", "true"), path, stamp)
         return
-    option = "mergeSchema" if mode == "append" else "overwriteSchema"
+    option = "mergeSchema" if mode == "append" or keep_schema else "overwriteSchema"
     _save(rows.write.format("delta").mode(mode).option(option, "true"), path, stamp)
 
 

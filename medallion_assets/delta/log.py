@@ -62,11 +62,11 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
     return pa.table(query.execute(sql)).to_pylist()  # type: ignore[no-any-return]
 
 
-def last_note(path: Path, key: str) -> Any:
-    """Gives what the newest commit that carries our note says under ``key``; None where none does."""
+def last_note(path: Path, key: str, flow: str = "") -> Any:
+    """Gives what the newest commit of a flow that carries our note says under ``key``, else None."""
     for commit in history(path, 50):
         note = _note(commit)
-        if key in note:
+        if key in note and note.get("flow", "") == flow:
             return note[key]
     return None
 

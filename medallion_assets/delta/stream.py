@@ -88,19 +88,23 @@ def _state(progress: StreamingQueryProgress) -> State:
     )
 
 
-def stamp_of(key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False) -> Stamp:
+def stamp_of(
+    key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False, flow: str = ""
+) -> Stamp:
     """Gives a micro-batch's stamp.
 
     Its note carries the streaming query's id and the generation: how many checkpoints the table had
     before this one. Above 0, records may meet themselves again.
     """
     query = progress.query_id(checkpoint)
-    last = log.last_note(path, "generation")
-    same = last is None or log.last_note(path, "query") == query
+    last = log.last_note(path, "generation", flow)
+    same = last is None or log.last_note(path, "query", flow) == query
     generation = int(last or 0) + (0 if same else 1)
     place = progress.offset_of(checkpoint, number, feed)
     note: dict[str, Any] = {"run_id": run_id, "table": key, "query": query, "generation": generation,
                             "batch": number}  # fmt: skip
+    if flow:
+        note["flow"] = flow
     if not place.partly:
         note["upstream_version"] = place.version
     return Stamp(f"{key}/{query}", number, note)

@@ -10,6 +10,10 @@ SAFE = {
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     # Corrections reach a table downstream as changes; a table that only appends pays nothing for it.
     "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
+    # State beside the heap: open windows and old keys do not end a run for want of memory.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
     "spark.ui.showConsoleProgress": "false",
     # The Spark UI has no login.
     "spark.ui.enabled": "false",

@@ -5,6 +5,7 @@ import os
 from pyspark.sql import SparkSession
 
 from medallion_assets.session.archive import archive_flags
+from medallion_assets.session.catalog import name_tables
 from medallion_assets.session.jars import delta_jars, spark_jars_folder
 from medallion_assets.session.java import java_command
 from medallion_assets.session.options import ONE_MACHINE_JVM, session_options
@@ -34,4 +35,5 @@ def start_session(settings: Settings) -> SparkSession:
     spark = builder.getOrCreate()
     # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
     spark.sparkContext.setLogLevel("FATAL")
+    name_tables(spark, settings.lake)
     return spark

@@ -3,6 +3,7 @@
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.expectations import expect
 from medallion_assets.tables.keep_changes import keep_changes
+from medallion_assets.tables.layout import Layout
 from medallion_assets.tables.table import Table, static, stream
 
-__all__ = ["Pipeline", "Table", "expect", "keep_changes", "static", "stream"]
+__all__ = ["Layout", "Pipeline", "Table", "expect", "keep_changes", "static", "stream"]

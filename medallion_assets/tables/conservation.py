@@ -5,7 +5,7 @@ Spark is held against Delta commits; for silver, upstream's commits against this
 aggregate, upstream's commits against the rows its groups say they stand for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medallion_assets.delta import batches, log
@@ -52,6 +52,8 @@ class Balance:
 
 def balance(table: Table, lake: Lake) -> Balance:
     """Gives both sides of the table's equation from logs and ledgers, without a Spark job."""
+    if table.flows:
+        return _of_all_flows(table, lake)
     last = batches.newest(lake.state(table, "batches"))
     if table.counts_rows:
         late = last.total_late + last.open_rows if last else 0
@@ -67,6 +69,20 @@ def balance(table: Table, lake: Lake) -> Balance:
         log.row_count(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
+    )
+
+
+def _of_all_flows(table: Table, lake: Lake) -> Balance:
+    """Gives the equation of a table that several streams fill: their sums against the one table."""
+    parts = [balance(replace(table, flows=[]), lake), *(balance(flow, lake) for flow in table.flows)]
+    rows = sum(part.rows for part in parts) if table.keeps else parts[0].rows
+    return Balance(
+        table.key,
+        sum(part.incoming for part in parts),
+        rows,
+        parts[0].quarantined,
+        sum(part.duplicates for part in parts),
+        sum(part.dropped for part in parts),
     )
 
 

@@ -19,9 +19,11 @@ from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counters, judged, written_columns
 from medallion_assets.tables.keep_changes import START_AT
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.pins import at_version
+from medallion_assets.tables.layout import laid_out
+from medallion_assets.tables.pins import at_version, current_pins
 from medallion_assets.tables.quarantined import replace_quarantined
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.starts import position
+from medallion_assets.tables.table import Table, other_flows
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ def _judged(
 ) -> DataFrame:
     """Gives every row of the reach's keys, judged as if all of upstream came at once."""
     rows = derived(at_version(spark, lake.upstream_log(table), version), table, lake, pins)
+    for other in other_flows(table):
+        taken = position(other, lake).version
+        if taken >= 0:
+            theirs = at_version(spark, lake.upstream_log(other), taken)
+            rows = rows.unionByName(derived(theirs, other, lake, current_pins(other, lake)), True)
     return judged(_of_keys(rows, reach.keys), table, None)
 
 
@@ -89,8 +96,9 @@ def _write(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     rows = _rows(spark, table, lake, reach, now)
     if stamp.committed_to(path):
         return
+    rows = laid_out(rows, table.layout, path, table.key)
     if reach.keys is None:
-        append(rows, path, stamp, mode="overwrite")
+        append(rows, path, stamp, mode="overwrite", keep_schema=table.layout.is_asked_for)
         return
     names = [*reach.keys.columns, *([START_AT] if table.keeps and table.keeps.type == 2 else [])]
     marked = rows.withColumn(GONE, F.lit(False))

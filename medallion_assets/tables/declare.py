@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -11,10 +11,11 @@ from medallion_assets.ingestion import Source
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.expectations import Expectation, expect
 from medallion_assets.tables.keep_changes import Changes
-from medallion_assets.tables.rules import refuse_what_cannot_work
+from medallion_assets.tables.layout import Layout
+from medallion_assets.tables.rules import refuse_flow, refuse_what_cannot_work
 from medallion_assets.tables.table import Layer, OutputMode, Read, Table
 
-Query = Callable[..., DataFrame]
+Query = Callable[..., DataFrame | str]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,22 @@ class Pipeline:
         """Declares a table of answers; ``options`` are those of ``declare``."""
         return lambda query: self.declare("gold", query, **options)
 
+    def flow(self, into: Table) -> Callable[[Query], Table]:
+        """Declares a further stream into a table, with its own checkpoint and the table's rules.
+
+        Raises:
+            DeclarationError: The table's rows cannot come from several streams.
+        """
+
+        def joined(query: Query) -> Table:
+            stream = replace(into, query=query, reads=_reads(query), declared_at=_place(query),
+                             flow=query.__name__, flows=[])  # fmt: skip
+            refuse_flow(stream, into)
+            into.flows.append(stream)
+            return stream
+
+        return joined
+
     def declare(
         self,
         layer: Layer,
@@ -72,6 +89,9 @@ class Pipeline:
         once: bool = False,
         keeps: Changes | None = None,
         times_counted: int = 1,
+        layout: Layout | None = None,
+        unique_over: str = "",
+        unique_within: str = "",
     ) -> Table:
         """Gives the table this query fills.
 
@@ -85,6 +105,7 @@ class Pipeline:
         table = Table(
             self.name, layer, query.__name__, query, reads, mode, rules, keys, counts_rows,
             self.owners, _place(query), once, self.tables, keeps, times_counted,
+            layout or Layout(), unique_over, unique_within,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

@@ -25,6 +25,17 @@ class UnknownTable(ValueError):
     """No pipeline or table of this name is declared."""
 
 
+class SchemaRefused(RuntimeError):
+    """A query gives other columns than its table declares."""
+
+    def __init__(self, table: str, differ: list[str]) -> None:
+        """Says which columns differ, and what to do."""
+        super().__init__(
+            f"{table}: the query's columns are not those its schema declares; they differ in "
+            f"{', '.join(differ)}. Nothing was written and nothing is lost: mend the query or the schema."
+        )
+
+
 class RepeatedKeys(RuntimeError):
     """A static input has several rows for a key that is said to name one: a join would multiply rows."""
 

@@ -53,7 +53,8 @@ def _last_pins(table: Table, lake: Lake) -> dict[str, int]:
 
 def _takes_back(table: Table, lake: Lake, span: Span) -> bool:
     """True where rows of upstream went or changed, or all of it is taken again over what stands."""
-    again = span.after < 0 and log.exists(lake.path(table))
+    # A table may stand empty before its first batch, where its layout asked for it.
+    again = span.after < 0 and log.last_note(lake.path(table), "table", table.flow) is not None
     return again or not changes.only_appends(lake.upstream_log(table), span)
 
 

@@ -15,6 +15,7 @@ from medallion_assets.tables.aggregates import Aggregate, aggregate_of, merged_a
 from medallion_assets.tables.correct import null_safe
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.pins import at_version
 from medallion_assets.tables.table import Table
 
@@ -42,12 +43,19 @@ def write_incremental(
         why = WENT
     anew = span.after < 0 and log.exists(path)
     if not why and not anew:
-        upsert(with_partials(new, found), path, stamp, found.keys, merged_as(found))
+        upsert(
+            laid_out(with_partials(new, found), table.layout, path, table.key),
+            path,
+            stamp,
+            found.keys,
+            merged_as(found),
+        )
         return "merged: each function joins the groups that stand"
     whole = _whole(rows.sparkSession, table, lake, pins, span, found)
     if span.after < 0 or not log.exists(path) or not (found.keys or found.plan):
         if not stamp.committed_to(path):
-            append(whole, path, stamp, mode="overwrite")
+            rows = laid_out(whole, table.layout, path, table.key)
+            append(rows, path, stamp, mode="overwrite", keep_schema=table.layout.is_asked_for)
         return f"rewritten: {why or 'all of upstream is taken anew'}"
     gone = derived(changes.removed(rows), table, lake, pins)
     touched = new.select(*found.keys).union(gone.select(*found.keys)).distinct()

@@ -4,9 +4,10 @@ Frames out carry the query's columns and then ``_broken`` ARRAY<STRING> (names o
 and ``_outcome`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicate``).
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.tables.duplicates import without_duplicates, without_near_duplicates
 from medallion_assets.tables.expectations import Expectation
 from medallion_assets.tables.history import with_ties_told
 from medallion_assets.tables.table import Table
@@ -22,7 +23,10 @@ def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFra
         F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")
     )
     marked = rows.withColumn("_broken", broken).withColumn("_outcome", _outcome(table.expectations))
-    return _without_duplicates(marked, table.counted_once_by, existing) if table.counted_once_by else marked
+    if table.unique_within:
+        return without_near_duplicates(marked, table, existing)
+    once = table.counted_once_by
+    return without_duplicates(marked, once, existing) if once else marked
 
 
 def written_columns(rows: DataFrame) -> list[str]:
@@ -59,24 +63,3 @@ def _outcome(rules: tuple[Expectation, ...]) -> Column:
             message = F.lit(f"expectation {rule.name} ({rule.predicate}) was broken and says fail")
             outcome = F.when(_broken(rule), F.raise_error(message)).otherwise(outcome)
     return outcome
-
-
-def _without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: DataFrame | None) -> DataFrame:
-    """Marks good rows whose key stands already, or stands earlier in the batch.
-
-    The earliest wins: by batch and by the source file's time where the rows carry them, by arrival else.
-    """
-    keys = [F.col(key) for key in names]
-    good = F.col("_outcome") == "good"
-    order = [F.col(c) for c in ("_batch_id", "_source_modified_at", "_source_file") if c in marked.columns]
-    turn = F.row_number().over(
-        Window.partitionBy(good, *keys).orderBy(*order, F.monotonically_increasing_id())
-    )
-    numbered = marked.withColumn("_turn", turn)
-    repeated = F.col("_turn") > 1
-    if existing is not None:
-        held = existing.select(*names).distinct().withColumn("_held", F.lit(True))
-        numbered = numbered.join(held, list(names), "left")
-        repeated = repeated | F.col("_held").isNotNull()
-    outcome = F.when(good & repeated, F.lit("duplicate")).otherwise(F.col("_outcome"))
-    return numbered.withColumn("_outcome", outcome).drop("_turn", "_held").select(*marked.columns)

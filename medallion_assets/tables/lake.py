@@ -38,8 +38,9 @@ class Lake:
         return self.root / table.pipeline / "_ledger" / table.name
 
     def state(self, table: Table, what: str) -> Path:
-        """Bookkeeping of a table: ``checkpoint``, ``pins``, ``batches``, ``staging`` or ``lease``."""
-        return self.root / table.pipeline / "_state" / table.layer / table.name / what
+        """Bookkeeping of a table or one of its flows: ``checkpoint``, ``pins``, ``batches`` and others."""
+        place = self.root / table.pipeline / "_state" / table.layer / table.name
+        return (place / "flows" / table.flow if table.flow else place) / what
 
     def upstream_log(self, table: Table) -> Path:
         """The Delta table whose commits the table's stream follows: its ledger, or its upstream table."""
@@ -54,7 +55,8 @@ def quarantine_name(table: Table) -> str:
 
     Two tables never share one: two writers on a local Delta table can overwrite each other's commits.
     """
-    taken = {up.name for up in _ancestors(table)}
+    # A flow's refused rows stand with those of the table it goes into.
+    taken = {up.name for up in _ancestors(table.registry.get(table.key, table))}
     return f"{table.layer}_{table.name}" if table.name in taken else table.name
 
 

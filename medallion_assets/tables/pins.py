@@ -30,6 +30,12 @@ def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict
     return pins
 
 
+def current_pins(table: Table, lake: Lake) -> dict[str, int]:
+    """Gives each static input's newest version."""
+    found = {name: log.version(lake.path(t)) for name, t in table.statics.items()}
+    return {name: v for name, v in found.items() if v is not None}
+
+
 def at_version(spark: SparkSession, path: Path, version: int) -> DataFrame:
     """Gives a Delta table as it was at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))

@@ -9,6 +9,7 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import Span, added, as_stream, only_appends
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.stream import State, Trigger, drain, stamp_of
+from medallion_assets.session.catalog import name_tables
 from medallion_assets.tables.bronze import write_files
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.failures import explained
@@ -35,10 +36,12 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
     checkpoint = lake.state(table, "checkpoint")
 
     def write(rows: DataFrame, number: int) -> None:
-        stamp = stamp_of(table.key, lake.path(table), checkpoint, number, run_id, not table.source)
+        stamp = stamp_of(
+            table.key, lake.path(table), checkpoint, number, run_id, not table.source, table.flow
+        )
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
-    newest = log.version(lake.upstream_log(table))
+    newest, stood = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
     try:
         if table.stateful and _was_corrected(table, lake, newest):
             begin_anew(table, lake)
@@ -50,6 +53,8 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
         done += _follow_statics(table, lake, spark, run_id)
     except Exception as error:
         raise explained(table, error) from error
+    if done and not stood:
+        name_tables(spark, lake.root)
     if not done and newest is not None:
         idle_at(table, lake, newest)
     return done
@@ -68,7 +73,7 @@ def _was_corrected(table: Table, lake: Lake, newest: int | None) -> bool:
 def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
     """Takes what changed in static inputs that are retried or followed."""
     query = progress.query_id(lake.state(table, "checkpoint"))
-    last = log.last_note(lake.path(table), "generation")
+    last = log.last_note(lake.path(table), "generation", table.flow)
     note = {"run_id": run_id, "table": table.key, "query": query, "generation": int(last or 0)}
     found = []
     for batch in take_statics(table, lake, spark, note):

@@ -74,6 +74,9 @@ def refresh(
         take_arrivals(table, lake)
         skipped = why_not(table, lake)
         done = [] if skipped else taken(table, lake, spark(), run_id, trigger)
+        for flow in table.flows:
+            if not why_not(flow, lake):
+                done, skipped = [*done, *taken(flow, lake, spark(), run_id, trigger)], ""
         if any(batch.missing for batch in done):
             # A file that was mended after a failed batch is known to have changed only once it is read.
             take_arrivals(table, lake)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.layout import Layout
 from medallion_assets.tables.table import Table
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -17,6 +18,17 @@ def refuse_what_cannot_work(table: Table, declared: Mapping[str, Table]) -> None
     """Raises a ``DeclarationError`` with file and line for the first rule the table breaks."""
     for problem in (*_names(table, declared), *_reads(table), *_output(table), *_statics(table)):
         raise DeclarationError(f"{table.declared_at}: {table.key}: {problem}")
+
+
+def refuse_flow(flow: Table, into: Table) -> None:
+    """Raises a ``DeclarationError`` where a further stream cannot go into the table."""
+    problems = _reads(flow)
+    if into.output_mode not in ("append", "changes") or into.stateful or into.source:
+        problems.append(f"{into.key} does not append rows of tables: it cannot take a further stream")
+    if flow.flow in [other.flow for other in into.flows]:
+        problems.append(f"the flow {flow.flow} stands twice")
+    for problem in problems:
+        raise DeclarationError(f"{flow.declared_at}: {into.key}, flow {flow.flow}: {problem}")
 
 
 def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
@@ -61,6 +73,13 @@ def _stream(table: Table) -> list[str]:
 def _output(table: Table) -> list[str]:
     if table.output_mode not in MODES:
         return [f"output mode {table.output_mode!r} is none of {', '.join(MODES)}"]
+    problems = table.layout.problems()
+    if table.layer == "bronze" and table.layout != Layout():
+        problems.append("a layout is for silver and gold: bronze takes what lands")
+    if bool(table.unique_over) != bool(table.unique_within) or (table.unique_within and not table.unique_by):
+        problems.append("unique_within needs unique_by and unique_over, the column it is measured in")
+    if problems:
+        return problems
     if table.layer == "bronze" and table.output_mode != "append":
         return [f"bronze appends: {table.output_mode} mode would rewrite what landed"]
     if table.output_mode == "append" and not table.stateful:

@@ -28,7 +28,7 @@ def starting_version(table: Table, lake: Lake) -> int | None:
     if planned or told.get("anew"):
         version = told.get("version")
         return None if version is None else int(version)
-    taken = None if table.stateful else log.last_note(lake.path(table), "upstream_version")
+    taken = None if table.stateful else log.last_note(lake.path(table), "upstream_version", table.flow)
     begins = None if taken is None else int(taken) + 1
     write_json(file, {"version": begins})
     return begins

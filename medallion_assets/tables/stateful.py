@@ -9,6 +9,7 @@ from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import upsert
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.late import late_rows
+from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.starts import span_of
 from medallion_assets.tables.table import Table
 
@@ -16,6 +17,7 @@ from medallion_assets.tables.table import Table
 def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
     """Rewrites the table with the whole aggregate (complete), or merges the groups that changed (update)."""
     started, path = time.monotonic(), lake.path(table)
+    rows = laid_out(rows, table.layout, path, table.key)
     if stamp.committed_to(path):
         # Delta would skip the write without reading the rows; Spark then finds its state stores
         # uncommitted and refuses the batch at every retry, for ever.
@@ -24,7 +26,7 @@ def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Bat
         append(rows, path, stamp)
     elif table.output_mode == "complete" or stamp.batch_id == 0:
         # State that begins anew begins with all of upstream: what stood before is replaced by it.
-        append(rows, path, stamp, mode="overwrite")
+        append(rows, path, stamp, mode="overwrite", keep_schema=table.layout.is_asked_for)
     else:
         _merge(rows, table, lake, stamp)
     span = span_of(table, lake, stamp.batch_id)

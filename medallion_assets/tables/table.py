@@ -10,6 +10,8 @@ from medallion_assets.ingestion import Source
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.expectations import Expectation
 from medallion_assets.tables.keep_changes import Changes
+from medallion_assets.tables.layout import Layout
+from medallion_assets.tables.sql import answered
 
 Layer = Literal["bronze", "silver", "gold"]
 OutputMode = Literal["append", "update", "complete", "incremental", "changes"]
@@ -48,7 +50,7 @@ class Table:
 
     Attributes:
         pipeline, layer, name: Its key and its path, ``<lake>/<pipeline>/<layer>/<name>``.
-        query: The decorated function: frames in, a frame out, nothing else touched.
+        query: The decorated function: frames in, a frame or SQL over their names out.
         reads: The query's parameters and what each reads, in their order.
         output_mode: ``append`` writes each row once; ``update`` writes the rows of a stateful query that
             changed; ``complete`` rewrites the table's aggregate; ``incremental`` gives what complete
@@ -56,6 +58,10 @@ class Table:
         expectations: Rules of good rows.
         unique_by: Columns of which each combination stands once; later ones are counted, not written.
         counts_rows: For aggregates: the column that says how many upstream rows a row stands for.
+        flow: For a further stream into a table: the stream's own name.
+        flows: Further streams into the table, each with a checkpoint of its own.
+        layout: How its Delta table is made.
+        unique_over, unique_within: A key that comes again is a duplicate only this long, by this column.
         times_counted: In how many of its rows an upstream row stands: for sliding windows, size by slide.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
@@ -67,7 +73,7 @@ class Table:
     pipeline: str
     layer: Layer
     name: str
-    query: Callable[..., DataFrame] = field(compare=False, repr=False)
+    query: Callable[..., DataFrame | str] = field(compare=False, repr=False)
     reads: tuple[tuple[str, Read], ...]
     output_mode: OutputMode = "append"
     expectations: tuple[Expectation, ...] = ()
@@ -79,6 +85,11 @@ class Table:
     registry: Mapping[str, "Table"] = field(default_factory=dict, compare=False, repr=False)
     keeps: Changes | None = None
     times_counted: int = 1
+    layout: Layout = field(default_factory=Layout)
+    unique_over: str = ""
+    unique_within: str = ""
+    flow: str = ""
+    flows: "list[Table]" = field(default_factory=list, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -123,8 +134,18 @@ class Table:
         return self.unique_by if self.output_mode == "append" and not self.stateful else ()
 
     @property
+    def named_once_by(self) -> tuple[str, ...]:
+        """The columns of which each combination stands once in the table."""
+        if self.keeps:
+            return self.keeps.keys if self.keeps.type == 1 else (*self.keeps.keys, "__START_AT")
+        return () if self.unique_within else self.unique_by
+
+    @property
     def remade_by(self) -> tuple[str, ...]:
         """The columns by which rows are made anew when something upstream changed; none for the whole."""
+        if self.unique_within:
+            # A key may stand more than once, so it names no row.
+            return ()
         return self.keeps.keys if self.keeps else self.unique_by
 
     @property
@@ -134,8 +155,9 @@ class Table:
 
     @property
     def upstream(self) -> tuple["Table", ...]:
-        """Every table it reads."""
-        return tuple(read.table for _, read in self.reads if read.table)
+        """Every table it or one of its flows reads."""
+        mine = [read.table for _, read in self.reads if read.table]
+        return tuple(dict.fromkeys([*mine, *(up for flow in self.flows for up in flow.upstream)]))
 
     def __call__(self, *frames: DataFrame, **named: DataFrame) -> DataFrame:
         """Runs the query on these frames, one for each input."""
@@ -144,7 +166,7 @@ class Table:
         if missing:
             # Else the marker that stands as the default would travel into Spark.
             raise DeclarationError(f"{self.key} needs a frame for {', '.join(missing)}")
-        return self.query(**given)
+        return answered(self.query(**given), given)
 
 
 def stream(table: Any, *, event_time: str = "", watermark: str = "") -> Any:
@@ -187,3 +209,9 @@ def static(
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def other_flows(table: Table) -> list[Table]:
+    """Gives the streams that go into the same table as this one."""
+    into = table.registry.get(table.key, table)
+    return [other for other in (into, *into.flows) if other.flow != table.flow]

@@ -28,7 +28,7 @@ class Verdict:
 def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
     """Gives every check of the table."""
     yield conservation(table, lake)
-    if table.unique_by:
+    if table.named_once_by:
         yield unique_keys(table, lake)
     yield from facts(table, lake)
 
@@ -60,7 +60,7 @@ def conservation(table: Table, lake: Lake) -> Verdict:
 
 def unique_keys(table: Table, lake: Lake) -> Verdict:
     """Holds where no combination of ``unique_by`` stands twice in the table."""
-    keys = ", ".join(f'"{key}"' for key in table.unique_by)
+    keys = ", ".join(f'"{key}"' for key in table.named_once_by)
     twice = log.rows(
         lake.path(table), f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1"
     )

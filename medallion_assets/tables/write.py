@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.tables.judge import counters, judged, written_columns
+from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.quarantined import from_rules
 from medallion_assets.tables.table import Table
 
@@ -28,6 +29,8 @@ def write_judged(
     A rule that says ``fail`` makes the first write fail, so that nothing of the batch is written.
     """
     verdict = judged(rows, table, existing)
+    columns = [F.col(f"`{c}`") for c in written_columns(verdict)]
+    laid_out(verdict.select(*columns), table.layout, path, table.key)
     counts = _write_good(verdict, table, path, stamp, instead_of)
     if counts["quarantine"] and not stamp.committed_to(quarantine):
         append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), quarantine, stamp)

@@ -41,9 +41,10 @@ def test_a_table_knows_its_key_its_lineage_and_its_description(orders, shop):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"output_mode": "update"}, "neither append nor complete"),
+        ({"output_mode": "replace"}, "is none of append, update"),
+        ({"output_mode": "update"}, "say unique_by"),
         ({"output_mode": "complete"}, "counts_rows"),
-        ({"output_mode": "complete", "counts_rows": "n", "unique_by": "id"}, "complete mode aggregates"),
+        ({"output_mode": "complete", "counts_rows": "n", "unique_by": "id"}, "needs no unique_by"),
         ({"expectations": [expect("a", "1 = 1"), expect("a", "2 = 2")]}, "stands twice"),
     ],
 )

@@ -1,0 +1,82 @@
+"""Tables by name: ``pipeline.layer.table`` in SQL, for every Delta table of the lake, without a metastore.
+
+Each pipeline is a Spark catalog of its own that lives in memory and points at the lake's folders: its
+tables are whatever lies there, so that it cannot disagree with them and needs no upkeep.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+LAYERS = ("bronze", "silver", "gold", "quarantine")
+DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_NAMED: dict[tuple[str, str, str, str], Any] = {}
+"""What a JVM's catalogs know already, by session, pipeline, layer and table."""
+
+
+def name_tables(spark: SparkSession, lake: Path) -> list[str]:
+    """Makes the lake's tables readable by name in this session; gives the names that are new.
+
+    Args:
+        spark: The session; others of the same JVM do not see the names.
+        lake: The folder that holds every pipeline's tables.
+    """
+    session = _identity(spark)
+    found = [p for layer in LAYERS for p in lake.glob(f"*/{layer}/*/_delta_log")]
+    new = [p.parent for p in found if _key(session, p.parent) not in _NAMED]
+    for table in new:
+        _name(spark, session, table)
+    return [".".join(table.parts[-3:]) for table in new]
+
+
+def _identity(spark: SparkSession) -> str:
+    state: Any = spark._jsparkSession
+    return f"{spark.sparkContext.applicationId}/{state.sessionUUID()}"
+
+
+def _key(session: str, table: Path) -> tuple[str, str, str, str]:
+    pipeline, layer, name = table.parts[-3:]
+    return (session, pipeline, layer, name)
+
+
+def _name(spark: SparkSession, session: str, table: Path) -> None:
+    pipeline, layer, name = table.parts[-3:]
+    jvm: Any = spark._jvm
+    told = jvm.java.util.HashMap()
+    for key, value in {"provider": "delta", "location": str(table), "external": "true"}.items():
+        told.put(key, value)
+    connector = jvm.org.apache.spark.sql.connector
+    identity = connector.catalog.Identifier.of(_array(spark, jvm.java.lang.String, layer), name)
+    columns = _array(spark, connector.catalog.Column)
+    parts = _array(spark, connector.expressions.Transform)
+    _catalog(spark, session, pipeline).createTable(identity, columns, parts, told)
+    _NAMED[_key(session, table)] = name
+
+
+def _catalog(spark: SparkSession, session: str, pipeline: str) -> Any:
+    key = (session, pipeline, "", "")
+    if key not in _NAMED:
+        jvm: Any = spark._jvm
+        state: Any = spark._jsparkSession.sessionState()
+        spark.conf.set(f"spark.sql.catalog.{pipeline}", DELTA)
+        java: Any = spark.sparkContext._jsc
+        memory = jvm.org.apache.spark.sql.catalyst.catalog
+        inner = memory.InMemoryCatalog(java.sc().getConf(), state.newHadoopConf())
+        tables = jvm.org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog(
+            memory.SessionCatalog(inner)
+        )
+        # Delta's catalog only adds what Delta can do to one that knows the tables.
+        state.catalogManager().catalog(pipeline).setDelegateCatalog(tables)
+        for layer in LAYERS:
+            tables.createNamespace(_array(spark, jvm.java.lang.String, layer), jvm.java.util.HashMap())
+        _NAMED[key] = tables
+    return _NAMED[key]
+
+
+def _array(spark: SparkSession, kind: Any, *values: str) -> Any:
+    gateway: Any = spark.sparkContext._gateway
+    made = gateway.new_array(kind, len(values))
+    for position, value in enumerate(values):
+        made[position] = value
+    return made
