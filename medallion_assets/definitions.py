@@ -7,6 +7,7 @@ from medallion_assets.overview import lake_status
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.sensors import beside_the_chains, landing_sensor
+from medallion_assets.streaming_job import streaming_job
 from medallion_assets.translate import as_asset, external_specs
 
 TABLES = [table for pipeline in PIPELINES.values() for table in pipeline.tables.values()]
@@ -25,7 +26,7 @@ defs = dg.Definitions(
         lake_status,
     ],
     asset_checks=[gate for table in TABLES for gate in gates(table)],
-    jobs=list(JOBS.values()),
+    jobs=[*JOBS.values(), *(streaming_job(pipeline) for pipeline in PIPELINES.values())],
     sensors=[
         *(landing_sensor(pipeline, JOBS[name].name) for name, pipeline in PIPELINES.items()),
         beside_the_chains(),

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from medallion_assets.delta import log
+from medallion_assets.delta.batches import Batch
 from medallion_assets.reports import last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
 from medallion_assets.tables.lake import Lake
@@ -36,10 +37,43 @@ def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
     }
     if done.skipped:
         shown["skipped"] = done.skipped
+    if done.batches:
+        shown["strategy"] = done.batches[-1].strategy
+        shown |= _state(table, done.batches[-1]) | {"late_rows": done.total("late")} if table.stateful else {}
     if table.source:
         shown["rows_rescued"] = done.total("rescued")
         shown["file_ledger"] = dg.MetadataValue.md(_grid([_as_code(f) for f in last_files(table, lake)]))
     return shown | {"last_batches": dg.MetadataValue.md(picture(table, lake))}
+
+
+def micro_batch(table: Table, lake: Lake, batch: Batch, latency_seconds: float | None = None) -> Metadata:
+    """Gives the metadata of one micro-batch that was written while a stream or the command line ran."""
+    shown: dict[str, Any] = {
+        "dagster/row_count": log.row_count(lake.path(table)),
+        "dagster/uri": str(lake.path(table)),
+        "delta_version": log.version(lake.path(table)) or 0,
+        "rows_read": batch.read,
+        "rows_written": batch.written,
+        "rows_quarantined": batch.quarantined,
+        "duplicates": batch.duplicates,
+        "files": batch.files,
+        "micro_batch": batch.number,
+        "seconds": round(batch.seconds, 2),
+        "strategy": batch.strategy,
+        "run": batch.run_id,
+    } | _state(table, batch)
+    return shown if latency_seconds is None else shown | {"latency_seconds": round(latency_seconds, 2)}
+
+
+def _state(table: Table, batch: Batch) -> dict[str, Any]:
+    if not table.stateful:
+        return {}
+    return {
+        "late_rows": batch.late,
+        "open_groups": batch.open_groups,
+        "state_bytes": batch.state_bytes,
+        "watermark": batch.watermark or "none",
+    }
 
 
 def quarantine(table: Table, lake: Lake, done: Refresh) -> Metadata:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from medallion_assets.delta.stream import Trigger
 from medallion_assets.tables.conservation import Balance, balance
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import Refresh, refresh
@@ -29,7 +30,11 @@ class Outcome:
 
 
 def run_tables(
-    tables: Iterable[Table], lake: Lake, spark: Callable[[], SparkSession], run_id: str = ""
+    tables: Iterable[Table],
+    lake: Lake,
+    spark: Callable[[], SparkSession],
+    run_id: str = "",
+    trigger: Trigger = "availableNow",
 ) -> Iterator[Outcome]:
     """Gives each table's outcome as it ends; a table downstream of a failed one is left alone."""
     failed: set[str] = set()
@@ -38,15 +43,17 @@ def run_tables(
         if behind:
             outcome = Outcome(table, None, None, error=f"not run: {', '.join(behind)} failed")
         else:
-            outcome = _outcome(table, lake, spark, run_id)
+            outcome = _outcome(table, lake, spark, run_id, trigger)
         if not outcome.is_well:
             failed.add(table.key)
         yield outcome
 
 
-def _outcome(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str) -> Outcome:
+def _outcome(
+    table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
+) -> Outcome:
     try:
-        done = refresh(table, lake, spark, run_id)
+        done = refresh(table, lake, spark, run_id, trigger)
     except Exception as error:
         # One table's failure must not keep the tables beside it from their data.
         return Outcome(table, None, None, error=_first_lines(error))

@@ -8,7 +8,17 @@ import pytest
 import medallion_assets
 
 HOUSE = Path(medallion_assets.__file__).parent
-DAGSTER_ROOMS = {"definitions", "translate", "report", "checks", "sensors", "resources", "overview"}
+DAGSTER_ROOMS = {
+    "definitions",
+    "translate",
+    "report",
+    "checks",
+    "sensors",
+    "resources",
+    "overview",
+    "announce",
+    "streaming_job",
+}
 MAY_IMPORT = {
     "settings": set(),
     "session": {"settings"},
@@ -19,8 +29,9 @@ MAY_IMPORT = {
     # A table a query made is readable by its name from then on.
     "tables": {"ingestion", "delta", "settings", "session"},
     "pipelines": {"tables"},
-    "reports": {"tables", "ingestion", "delta", "run"},
-    "run": {"tables"},
+    "reports": {"tables", "ingestion", "delta", "run", "streaming"},
+    "run": {"tables", "delta"},
+    "streaming": {"run", "tables", "ingestion"},
 }
 
 

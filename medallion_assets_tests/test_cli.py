@@ -50,7 +50,7 @@ def test_a_run_that_cannot_start_spark_exits_1_and_names_the_tables(medallion):
 
 def test_status_as_json_has_its_public_keys(medallion):
     found = json.loads(medallion("status", "--json").output)
-    assert len(found) == 17
+    assert len(found) == 21
     assert set(found[0]) == {
         "pipeline",
         "layer",

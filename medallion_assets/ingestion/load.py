@@ -212,8 +212,13 @@ def _not_loaded(spark: SparkSession, files: list[Entry], stamp: Stamp, path: Pat
         return files
     # By Spark: the log's reader cannot read a table with widened or mapped columns.
     found = spark.read.format("delta").load(str(path)).select(*PROVENANCE).distinct().collect()
-    known = {(row[0], row[1].astimezone()) for row in found}
-    return [file for file in files if (file.path, file.modified_at) not in known]
+    known = {(row[0], _milliseconds(row[1])) for row in found}
+    return [file for file in files if (file.path, _milliseconds(file.modified_at)) not in known]
+
+
+def _milliseconds(time: datetime) -> int:
+    # Spark tells a file's time no finer.
+    return int(time.timestamp() * 1000)
 
 
 def _not_parsed(spark: SparkSession, files: list[Entry], stamp: Stamp, quarantine: Path) -> list[Entry]:

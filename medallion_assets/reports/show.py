@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from medallion_assets.run import Outcome
+from medallion_assets.streaming import Moment
 
 console = Console()
 
@@ -39,6 +40,13 @@ def outcome(done: Outcome) -> None:
     for verdict in done.verdicts:
         if verdict.blocking and not verdict.passed:
             console.print(f"  [red]{verdict.name}[/]: {escape(verdict.words)}")
+
+
+def moment(found: Moment) -> None:
+    """Prints what a table's micro-batches did as a line, with how long ago their oldest file landed."""
+    outcome(found.outcome)
+    if found.latency_seconds is not None:
+        console.print(f"  [dim]{found.latency_seconds:.1f} s after its oldest file landed[/]")
 
 
 def summary(outcomes: Sequence[Outcome]) -> None:

@@ -33,7 +33,14 @@ class Simulator:
 
 
 SIMULATORS = {
-    "school": Simulator("enrollments", school.enrollments, school.file_name, school.references, school.FILES),
+    "school": Simulator(
+        "enrollments",
+        school.enrollments,
+        school.file_name,
+        school.references,
+        school.FILES,
+        school.later_courses,
+    ),
     "commerce": Simulator(
         "orders",
         commerce.orders,

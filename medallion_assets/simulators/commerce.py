@@ -48,7 +48,7 @@ def day(number: int, random: Random, with_faults: bool) -> dict[str, str]:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     first = (number - 1) * CUSTOMERS_A_DAY
-    again = [random.randrange(first) for _ in range(10 if first else 0)]
+    again = random.sample(range(first), min(10, first))
     writer.writerows(_customer(n, number, random) for n in (*range(first, first + CUSTOMERS_A_DAY), *again))
     if with_faults:
         writer.writerow(BAD_CUSTOMER)

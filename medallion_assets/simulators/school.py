@@ -9,6 +9,8 @@ FILES = 10
 ENROLLMENTS_A_FILE = 1000
 STUDENTS = 200
 COURSES = 15
+LATER_COURSES = 6
+LATER_WITH_FILE = 3
 INSTRUCTORS = ("Amara Osei", "Björn Lindqvist", "Chen Wei", "Dolores Ibáñez", "Emeka Nwosu")
 FIRST_SECOND = 1_704_067_200
 """2024-01-01 00:00 UTC; each file covers the day after the one before it."""
@@ -27,7 +29,13 @@ def enrollments(number: int, random: Random) -> list[str]:
 def references(random: Random) -> dict[str, str]:
     """Gives the students and the courses, each as one file."""
     students = "".join(json.dumps(_student(i, random)) + "\n" for i in range(STUDENTS))
-    return {"students/students_0001.json": students, "courses/courses_0001.csv": _courses(random)}
+    return {"students/students_0001.json": students, "courses/courses_0001.csv": _courses(random, 1, COURSES)}
+
+
+def later_courses(number: int, random: Random, with_faults: bool) -> dict[str, str]:
+    """Gives the courses that are added while the term runs, C16 to C21, with file 3."""
+    first, last = COURSES + 1, COURSES + LATER_COURSES
+    return {"courses/courses_0002.csv": _courses(random, first, last)} if number == LATER_WITH_FILE else {}
 
 
 def _enrollment(number: int, position: int, random: Random) -> dict[str, object]:
@@ -62,11 +70,11 @@ def _student(position: int, random: Random) -> dict[str, object]:
     }
 
 
-def _courses(random: Random) -> str:
+def _courses(random: Random, first: int, last: int) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["course_id", "title", "instructor", "category", "price"])
-    for i in range(1, COURSES + 1):
+    for i in range(first, last + 1):
         topic = random.choice(("Algebra", "Painting", "Networks", "Rhetoric"))
         writer.writerow([f"C{i:02d}", f"{topic}, part {i}", INSTRUCTORS[i % 5], topic.lower(), 40 + 5 * i])
     return text.getvalue()

@@ -18,7 +18,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.late import has_sessions, open_rows
 from medallion_assets.tables.starts import begin_anew, has_begun, idle_at, position, span_of, starting_version
 from medallion_assets.tables.stateful import write_groups
-from medallion_assets.tables.static_changes import take_statics
+from medallion_assets.tables.static_changes import begin_to_follow, take_statics
 from medallion_assets.tables.table import Table
 
 ALL_FILES = 1_000_000_000
@@ -42,6 +42,7 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
     newest, stood = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
+    begin_to_follow(table, lake)
     try:
         if table.stateful and _was_corrected(table, lake, newest):
             begin_anew(table, lake)

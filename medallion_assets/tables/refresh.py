@@ -17,7 +17,7 @@ from medallion_assets.ingestion.discovery import Look
 from medallion_assets.tables.errors import CheckpointMismatch
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.query import taken
-from medallion_assets.tables.starts import idle_at, position
+from medallion_assets.tables.starts import begin_anew, idle_at, position
 from medallion_assets.tables.static_changes import moved_statics
 from medallion_assets.tables.table import Table
 
@@ -84,6 +84,19 @@ def refresh(
         take_away(table, lake)
     seconds = time.monotonic() - started
     return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
+
+
+def full_refresh(table: Table, lake: Lake) -> None:
+    """Makes the next refresh take all of upstream, in the place of what stands until then.
+
+    Readers see the old rows until the new ones are committed; the table's versions before stay readable.
+
+    Raises:
+        TableBusy: Another process writes the table and did not end in time.
+    """
+    with held(lake.state(table, "lease"), table.key):
+        for stream in (table, *table.flows):
+            begin_anew(stream, lake)
 
 
 def take_arrivals(table: Table, lake: Lake) -> None:

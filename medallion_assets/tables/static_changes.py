@@ -1,5 +1,6 @@
 """Late and changed rows of a static input: what they bring through, and what they change, exactly once."""
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import batches, changes, log
-from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.tables.correct import Reach, remade
@@ -17,16 +18,37 @@ from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Read, Table
 
 
+def followed_statics(table: Table, lake: Lake) -> dict[str, int]:
+    """Gives, for each static input with ``retry`` or ``follow``, the version up to which it was taken.
+
+    Not that of the last batch: its rows met a newer version, those that waited before it did not.
+    """
+    file = lake.state(table, "followed.json")
+    told = json.loads(file.read_text()) if file.exists() else {}
+    return {str(name): int(version) for name, version in told.items()}
+
+
+def begin_to_follow(table: Table, lake: Lake) -> None:
+    """Notes which versions the first rows will meet at least, before they do."""
+    known = followed_statics(table, lake)
+    new = {name: log.version(lake.path(up)) for name, up in _followed(table) if name not in known}
+    if new:
+        write_json(lake.state(table, "followed.json"), known | {n: v or 0 for n, v in new.items()})
+
+
 def moved_statics(table: Table, lake: Lake) -> Iterator[tuple[str, Read, Span]]:
-    """Gives the static inputs with ``retry`` or ``follow`` that changed since the last batch; no JVM."""
-    last = batches.newest(lake.state(table, "batches"))
+    """Gives the static inputs with ``retry`` or ``follow`` that changed since they were taken; no JVM."""
+    known, reads = followed_statics(table, lake), dict(table.reads)
+    for name, upstream in _followed(table):
+        now = log.version(lake.path(upstream))
+        if name in known and now is not None and now > known[name]:
+            yield name, reads[name], Span(known[name], now)
+
+
+def _followed(table: Table) -> Iterator[tuple[str, Table]]:
     for name, read in table.reads:
-        if not read.table or not (read.follow or read.unmatched == "retry"):
-            continue
-        before = last.statics.get(name) if last else None
-        now = log.version(lake.path(read.table))
-        if before is not None and now is not None and now > before:
-            yield name, read, Span(before, now)
+        if read.table and (read.follow or read.unmatched == "retry"):
+            yield name, read.table
 
 
 def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, object]) -> Iterator[Batch]:
@@ -41,6 +63,7 @@ def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, 
         upto = position(table, lake).version
         counts = remade(spark, table, lake, Reach(keys, Span(upto, upto), pins, old_pins), stamp)
         words = f"made anew for the rows that {name} now knows otherwise"
+        write_json(lake.state(table, "followed.json"), followed_statics(table, lake) | {name: span.upto})
         yield batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
 
 

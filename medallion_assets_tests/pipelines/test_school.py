@@ -49,7 +49,7 @@ def test_increments_with_faults_equal_an_independent_computation(lake, run, rows
         assert found == expected_gold(lake.settings.landing / "school")
         assert done["school/silver/enrollments"].total("duplicates") == 1
     rules = rows_of("school/quarantine/silver_enrollments", "SELECT DISTINCT unnest(rules) AS rule FROM t")
-    assert {r["rule"] for r in rules} == {"positive_quantity", "known_student"}
+    assert {r["rule"] for r in rules} == {"positive_quantity", "students_matched"}
 
 
 def test_an_enrollment_delivered_again_later_is_counted_and_not_written(lake, drop, run, rows_of):

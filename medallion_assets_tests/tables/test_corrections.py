@@ -189,11 +189,13 @@ def test_orders_of_unknown_customers_wait_and_come_through_once(drop, refreshed,
     held = rows_of("shop/quarantine/sales", "SELECT rules, reason_class FROM t")
     assert held == [{"rules": ["customers_matched"], "reason_class": "join"}] * 2
     drop("shop/customers", "2.json", lines({"customer": "b", "city": "Lagos"}))
+    drop("shop/orders", "2.json", lines(order(4, 7, "b")))
     refreshed(orders, customers, sales)
     refreshed(orders, customers, sales)
     assert rows_of("shop/silver/sales", "SELECT id, city FROM t ORDER BY id") == [
         {"id": 1, "city": "Quito"},
         {"id": 2, "city": "Lagos"},
+        {"id": 4, "city": "Lagos"},
     ]
     assert len(rows_of("shop/quarantine/sales")) == 1
 

@@ -104,10 +104,10 @@ def test_a_crash_between_table_and_quarantine_neither_loses_nor_doubles(
     refreshed(orders)
     real = writes.append
 
-    def dies_at_the_quarantine(rows, path, stamp, mode="append"):
+    def dies_at_the_quarantine(rows, path, stamp, **options):
         if "quarantine" in str(path):
             raise OSError("the machine went away")
-        real(rows, path, stamp, mode)
+        real(rows, path, stamp, **options)
 
     monkeypatch.setattr(writes, "append", dies_at_the_quarantine)
     with pytest.raises(Exception, match="the machine went away"):

@@ -1,0 +1,42 @@
+"""The command line's root, and how a command finds the tables its words mean."""
+
+import typer
+
+from medallion_assets.settings import current_settings
+from medallion_assets.tables.errors import UnknownTable
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.order import chosen
+from medallion_assets.tables.table import Table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
+USAGE_ERROR = 2
+
+
+def the_lake() -> Lake:
+    """Gives the lake the environment names."""
+    return Lake(current_settings())
+
+
+def tables_of(names: list[str]) -> list[Table]:
+    """Gives the tables these pipelines and keys mean, upstream first; an unknown one ends the command."""
+    from medallion_assets.pipelines import PIPELINES
+
+    try:
+        return chosen(PIPELINES, names)
+    except UnknownTable as error:
+        refuse(str(error))
+        raise
+
+
+def table_of(name: str) -> Table:
+    """Gives the one table a key means; ends the command where it means several."""
+    found = tables_of([name])
+    if len(found) != 1:
+        refuse(f"{name!r} is a pipeline; name one of its tables: {', '.join(t.key for t in found)}")
+    return found[0]
+
+
+def refuse(why: str) -> None:
+    """Ends the command as misused."""
+    typer.echo(why, err=True)
+    raise typer.Exit(USAGE_ERROR)

@@ -1,0 +1,71 @@
+"""Commands that show how things stand, from logs and ledgers alone."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from medallion_assets.cli.app import app, table_of, tables_of, the_lake
+from medallion_assets.reports import (
+    SHOWN,
+    files_of,
+    history_of,
+    quarantine_counts,
+    quarantine_rows,
+    show,
+    statuses,
+)
+
+quarantine = typer.Typer(no_args_is_help=True, help="What could not be a row, and why.")
+app.add_typer(quarantine, name="quarantine")
+
+
+@app.command()
+def status(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Every table: its version, rows, quarantine, last run and checks."""
+    found = statuses(tables_of(names or []), the_lake())
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        show.table("Tables", [_brief(s) for s in found])
+
+
+@app.command()
+def history(table: str, limit: int = 20) -> None:
+    """A table's commits, newest first."""
+    show.table(f"History of {table}", history_of(table_of(table), the_lake(), limit))
+
+
+@app.command()
+def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """A pipeline's file ledger: every file seen, and what became of it."""
+    found = [row for table in tables_of([pipeline]) if table.source for row in files_of(table, the_lake())]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2, default=str))
+    else:
+        show.table(f"Files of {pipeline}", [{k: row[k] for k in ("table", *SHOWN)} for row in found])
+
+
+@quarantine.command("list")
+def quarantine_list(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")] = None,
+) -> None:
+    """Quarantined rows by table and rule."""
+    lake = the_lake()
+    counts = [row for t in tables_of(names or []) for row in quarantine_counts(t, lake)]
+    show.table("Quarantine", counts)
+
+
+@quarantine.command("show")
+def quarantine_show(table: str, limit: int = 20, rule: str = "") -> None:
+    """A table's quarantined rows, newest first."""
+    show.table(f"Quarantine of {table}", quarantine_rows(table_of(table), the_lake(), limit, rule))
+
+
+def _brief(status: dict[str, Any]) -> dict[str, Any]:
+    key = f"{status['pipeline']}/{status['layer']}/{status['table']}"
+    kept = ("version", "rows", "quarantined", "last_run", "checks")
+    return {"table": key} | {name: status[name] for name in kept}

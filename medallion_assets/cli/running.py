@@ -1,0 +1,95 @@
+"""Commands that take what is new through the tables: once, all anew, or for as long as they are let."""
+
+import signal
+import threading
+from typing import Annotated, cast
+
+import typer
+
+from medallion_assets.cli.app import app, refuse, tables_of, the_lake
+from medallion_assets.delta.stream import Trigger
+from medallion_assets.reports import show
+from medallion_assets.run import run_tables
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")]
+
+
+@app.command()
+def run(
+    names: Names = None,
+    trigger: Annotated[
+        str, typer.Option(help="availableNow, or once: all in one micro-batch.")
+    ] = "availableNow",
+) -> None:
+    """Take what is new through these tables, upstream first; exit 1 where a run or check failed."""
+    if trigger not in ("availableNow", "once"):
+        refuse(
+            f"trigger {trigger!r} is neither availableNow nor once; for processing time: medallion stream. "
+            "Spark's continuous trigger is not offered: it cannot write Delta tables, nor batches once."
+        )
+    _run(tables_of(names or []), the_lake(), cast(Trigger, trigger))
+
+
+@app.command()
+def refresh(
+    names: Names = None,
+    full: Annotated[bool, typer.Option("--full", help="Make silver and gold anew from upstream.")] = False,
+) -> None:
+    """Take what is new through these tables; with --full, all of upstream in the place of what stands."""
+    from medallion_assets.tables.refresh import full_refresh
+
+    tables, lake = tables_of(names or []), the_lake()
+    if full:
+        bronze = [table.key for table in tables if table.source]
+        if bronze and names:
+            refuse(
+                f"{', '.join(bronze)}: bronze is not made anew, since its landing files may be gone. "
+                "Name the silver and gold tables to make anew; nothing was changed."
+            )
+        tables = [table for table in tables if not table.source]
+        for table in tables:
+            full_refresh(table, lake)
+    _run(tables, lake, "availableNow")
+
+
+@app.command()
+def stream(
+    names: Names = None,
+    every: Annotated[
+        str, typer.Option(help="Processing time between micro-batches: 10s, 1m, 500ms.")
+    ] = "10s",
+) -> None:
+    """Keep these tables up with what lands, in one warm session, until stopped with Ctrl-C or SIGTERM."""
+    from medallion_assets.announce import announced
+    from medallion_assets.session import start_session
+    from medallion_assets.streaming import seconds_of, stream_tables
+
+    lake, stop = the_lake(), threading.Event()
+    tables = tables_of(names or [])
+    try:
+        wait = seconds_of(every)
+    except ValueError as error:
+        refuse(str(error))
+        raise
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    typer.echo(f"{len(tables)} tables, every {every}; Ctrl-C stops after the micro-batch under way")
+    for moment in stream_tables(tables, lake, lambda: start_session(lake.settings), wait, stop):
+        show.moment(moment)
+        announced(moment.outcome, lake, moment.latency_seconds)
+    typer.echo("stopped; what is not yet taken waits for the next start")
+
+
+def _run(tables: list[Table], lake: Lake, trigger: Trigger) -> None:
+    from medallion_assets.announce import announced
+    from medallion_assets.session import start_session
+
+    outcomes = []
+    for outcome in run_tables(tables, lake, lambda: start_session(lake.settings), trigger=trigger):
+        outcomes.append(outcome)
+        show.outcome(outcome)
+        announced(outcome, lake)
+    show.summary(outcomes)
+    raise typer.Exit(0 if all(o.is_well for o in outcomes) else 1)
