@@ -96,7 +96,7 @@ def main(minutes, drawing):
         memory.append((time.monotonic() - started, memory_mb(stream.pid)))
         if len(memory) % 6 == 0:
             print(f"{memory[-1][0]:4.0f} s: {memory[-1][1]:.0f} MB, latency {latencies[-1:]}", flush=True)
-    lander.send_signal(signal.SIGINT)
+    lander.terminate()
     lander.wait()
     stream.send_signal(signal.SIGTERM)
     stopped = time.monotonic()

@@ -106,7 +106,9 @@ def load_files(
     before = rows_before(place.ledger, again)
     clear_quarantine(spark, again, place.quarantine, stamp, parse)
     staging = Staging(place.state / "staging", source)
-    loaded = _load(spark, fresh, place, staging, stamp, lambda rows: write(rows, rows_of_files(again)))
+    # Delta wants every row it writes to be one of those it may stand in for: new files' too.
+    instead_of = rows_of_files([file.path for file in fresh]) if again else ""
+    loaded = _load(spark, fresh, place, staging, stamp, lambda rows: write(rows, instead_of))
     if loaded.malformed and loaded.growth is not None:
         _refused(_records(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()

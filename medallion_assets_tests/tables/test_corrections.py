@@ -95,6 +95,7 @@ def test_a_file_that_comes_again_changed_replaces_its_rows_down_to_gold(drop, re
     drop("shop/orders", "2.json", lines(order(9, 90, "c")))
     refreshed(*tables)
     drop("shop/orders", "it's 1.json", lines(order(1, 11), order(3, 30), order(5, -5), order(2, 20)))
+    drop("shop/orders", "new.json", lines(order(8, 80, "d")))
     bronze, silver, _, _, merged = refreshed(*tables)
     assert list(bronze.batches[0].replaced.values()) == [[4, 4]]
     assert [r["total"] for r in rows_of("shop/bronze/orders", "SELECT total FROM t ORDER BY id, total")] == [
@@ -102,20 +103,23 @@ def test_a_file_that_comes_again_changed_replaces_its_rows_down_to_gold(drop, re
         20,
         30,
         -5,
+        80,
         90,
     ]
     assert rows_of("shop/silver/sales", "SELECT id, total FROM t ORDER BY id") == [
         {"id": 1, "total": 11},
         {"id": 2, "total": 20},
         {"id": 3, "total": 30},
+        {"id": 8, "total": 80},
         {"id": 9, "total": 90},
     ]
     quarantined = rows_of("shop/quarantine/sales", "SELECT row FROM t")
     assert [json.loads(r["row"])["id"] for r in quarantined] == [5]
-    assert sorted(r["total"] for r in rows_of("shop/silver/lines_of")) == [-5, 11, 20, 30, 90]
+    assert sorted(r["total"] for r in rows_of("shop/silver/lines_of")) == [-5, 11, 20, 30, 80, 90]
     expected = [
         {"customer": "a", "total": 61, "mean": 61 / 3, "orders": 3},
         {"customer": "c", "total": 90, "mean": 90.0, "orders": 1},
+        {"customer": "d", "total": 80, "mean": 80.0, "orders": 1},
     ]
     assert gold_rows(rows_of, "whole") == gold_rows(rows_of, "merged") == expected
     assert silver.batches[0].strategy.startswith("made anew for the keys")

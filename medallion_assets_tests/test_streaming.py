@@ -1,0 +1,75 @@
+"""Processing time: rounds go on while files land, say what they did, and end when they are told to."""
+
+import threading
+
+import dagster as dg
+import pytest
+
+from medallion_assets import announce
+from medallion_assets.definitions import defs
+from medallion_assets.pipelines import PIPELINES
+from medallion_assets.run import run_tables
+from medallion_assets.simulators import land
+from medallion_assets.streaming import seconds_of, stream_tables
+from medallion_assets.tables.order import chosen
+
+BRONZE = "school/bronze/courses"
+
+
+@pytest.mark.parametrize(("told", "seconds"), [("10s", 10), ("500ms", 0.5), ("1m", 60), ("1.5 h", 5400)])
+def test_an_interval_is_read_as_people_write_it(told, seconds):
+    assert seconds_of(told) == seconds
+
+
+def test_what_is_no_interval_is_refused_with_an_example():
+    with pytest.raises(ValueError, match="'often' is no interval; say it like 10s"):
+        seconds_of("often")
+
+
+def test_a_stop_ends_the_stream_though_nothing_ever_landed(lake, no_spark):
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    assert list(stream_tables(chosen(PIPELINES, ["school"]), lake, no_spark, 0.05, stop)) == []
+
+
+@pytest.mark.spark
+def test_files_that_land_between_rounds_are_taken_and_their_latency_told(lake, drop, spark, rows_of):
+    stop, seen = threading.Event(), []
+    head = "course_id,title,instructor,category,price\n"
+    drop("school/courses", "1.csv", head + "C1,One,Ada,x,1\n")
+    for moment in stream_tables(chosen(PIPELINES, [BRONZE]), lake, lambda: spark, 0.05, stop):
+        seen.append(moment)
+        if len(seen) == 1:
+            drop("school/courses", "2.csv", head + "C2,Two,Bob,x,2\n")
+        else:
+            stop.set()
+    assert [m.outcome.refresh.total("written") for m in seen] == [1, 1]
+    assert all(0 < m.latency_seconds < 120 for m in seen)
+    assert len(rows_of(BRONZE)) == 2
+
+
+@pytest.mark.spark
+def test_micro_batches_outside_of_dagster_are_materializations_in_it(
+    lake, drop, spark, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    drop("school/courses", "1.csv", "course_id,title,instructor,category,price\nC1,One,Ada,x,1\n")
+    (outcome,) = run_tables(chosen(PIPELINES, [BRONZE]), lake, lambda: spark)
+    assert announce.announced(outcome, lake, 1.5) == 1
+    with dg.DagsterInstance.get() as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey(BRONZE.split("/")))
+    metadata = event.asset_materialization.metadata
+    assert metadata["rows_written"].value == 1
+    assert metadata["latency_seconds"].value == 1.5
+
+
+@pytest.mark.spark
+def test_the_streaming_job_tells_of_each_micro_batch_while_it_runs(lake, spark, monkeypatch):
+    land("school", lake.settings.landing, 1)
+    for name, value in (("MEDALLION_LAKE", lake.root), ("MEDALLION_LANDING", lake.settings.landing)):
+        monkeypatch.setenv(name, str(value))
+    config = {"ops": {"keep_up_school": {"config": {"every_seconds": 1, "for_seconds": 1}}}}
+    done = defs.resolve_job_def("school_stream").execute_in_process(run_config=config)
+    told = {e.asset_key.to_user_string() for e in done.get_asset_materialization_events()}
+    assert done.success
+    assert "school/bronze/enrollments" in told
