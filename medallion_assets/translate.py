@@ -14,7 +14,7 @@ from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import quarantine_name
 from medallion_assets.tables.refresh import refresh
 from medallion_assets.tables.table import Table
-from medallion_assets.tables.verdicts import FILES, RESCUED, SCHEMA, facts
+from medallion_assets.tables.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
 
 
 def asset_key(table: Table) -> dg.AssetKey:
@@ -83,6 +83,7 @@ def _inline_checks(table: Table) -> list[str]:
     names = [FILES] if source else []
     names += [SCHEMA] if source and source.learns else []
     names += [RESCUED] if source and source.rescued else []
+    names += [LATE] if table.watermarked else []
     return [*names, *(e.name for e in table.expectations)]
 
 

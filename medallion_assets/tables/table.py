@@ -124,7 +124,12 @@ class Table:
     @property
     def stateful(self) -> bool:
         """True where Spark keeps state for the query from one micro-batch to the next."""
-        return self.output_mode in ("complete", "update") or any(read.watermark for _, read in self.reads)
+        return self.output_mode in ("complete", "update") or self.watermarked
+
+    @property
+    def watermarked(self) -> bool:
+        """True where rows can come too late."""
+        return any(read.watermark for _, read in self.reads)
 
     @property
     def counted_once_by(self) -> tuple[str, ...]:

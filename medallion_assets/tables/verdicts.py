@@ -11,7 +11,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
-SCHEMA, RESCUED = "schema_unchanged", "nothing_rescued"
+SCHEMA, RESCUED, LATE = "schema_unchanged", "nothing_rescued", "no_late_rows"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ def facts(table: Table, lake: Lake) -> Iterator[Verdict]:
         yield schema_unchanged(table, lake)
     if table.source and table.source.rescued:
         yield nothing_rescued(table, lake)
+    if table.watermarked:
+        yield no_late_rows(table, lake)
     yield from expectations(table, lake)
 
 
@@ -97,6 +99,16 @@ def nothing_rescued(table: Table, lake: Lake) -> Verdict:
     rescued, written = (last.rescued, last.written) if last else (0, 0)
     words = f"{rescued} of {written} rows of the last batch have something in their rescued data column"
     return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "written": written})
+
+
+def no_late_rows(table: Table, lake: Lake) -> Verdict:
+    """Holds where no row of the last batch came after its window had closed."""
+    last = batches.newest(lake.state(table, "batches"))
+    late, total = (last.late, last.total_late) if last else (0, 0)
+    words = f"{late} rows of the last batch came after their window had closed, {total} of all so far"
+    numbers = {"late": late, "late_so_far": total, "watermark": (last.watermark if last else "") or "none",
+               "open_groups": last.open_groups if last else 0}  # fmt: skip
+    return Verdict(LATE, late == 0, False, words, numbers)
 
 
 def refused_files(ledger: Any) -> list[dict[str, object]]:

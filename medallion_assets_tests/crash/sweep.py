@@ -23,7 +23,15 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen
 
 # What an undisturbed run and a repeated one may differ in.
-OWN_TO_A_RUN = {"_ingested_at", "_batch_id", "_source_modified_at", "quarantined_at", "run_id", "batch_id"}
+OWN_TO_A_RUN = {
+    "_ingested_at",
+    "_batch_id",
+    "_source_modified_at",
+    "quarantined_at",
+    "run_id",
+    "batch_id",
+    "processing_time",
+}
 TABLES = chosen(PIPELINES, ["school"])
 
 

@@ -11,6 +11,7 @@ import pytest
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.simulators import land
 from medallion_assets.tables.conservation import balance
+from medallion_assets_tests.crash.sweep import everything
 
 pytestmark = pytest.mark.spark
 
@@ -76,3 +77,33 @@ def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of
     assert len(found) == len(set(found))
     assert set(found) == good
     assert done["commerce/silver/orders_enriched"].total("quarantined") > 0
+
+
+def forget_the_last_commit(lake):
+    """Leaves each checkpoint as a process does that died after its tables' commits and before its own."""
+    for table in PIPELINES["commerce"].tables.values():
+        commits = lake.state(table, "checkpoint") / "commits"
+        numbers = [int(f.name) for f in commits.iterdir() if f.name.isdigit()] if commits.is_dir() else []
+        if numbers and not table.once:
+            (commits / str(max(numbers))).unlink()
+            (commits / f".{max(numbers)}.crc").unlink(missing_ok=True)
+
+
+def test_a_run_killed_before_its_checkpoints_commit_equals_an_undisturbed_one(lake, run, spark, tmp_path):
+    from medallion_assets.run import run_tables
+    from medallion_assets.tables.lake import Lake
+    from medallion_assets.tables.order import chosen
+
+    tables = chosen(PIPELINES, ["commerce"])
+    calm = Lake(lake.settings.model_copy(update={"lake": tmp_path / "calm"}))
+    for number in range(3):
+        land("commerce", lake.settings.landing, 1, with_faults=number == 1)
+        for place in (lake, calm):
+            assert all(o.is_well for o in run_tables(tables, place, lambda: spark))
+        forget_the_last_commit(lake)
+    assert all(o.is_well for o in run_tables(tables, lake, lambda: spark))
+    shaken, expected = everything(lake, tables), everything(calm, tables)
+    assert {key: len(rows) for key, rows in shaken.items()} == {
+        key: len(rows) for key, rows in expected.items()
+    }
+    assert shaken == expected

@@ -1,0 +1,106 @@
+"""One increment of fixed size on 1, 10 and 100 times the history, hop by hop: its cost must not grow.
+
+    python -m benchmarks.history [ROWS]
+
+For each history, a fresh lake gets that many files of ROWS records in one run, then three increments of one
+file each; the median of their seconds on each hop is printed, and its ratio to the smallest history's. All in
+one warm session, the histories in turn; what is asked for is a ratio of at most 1.1.
+"""
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.session import start_session
+from medallion_assets.settings import Settings
+from medallion_assets.tables import Pipeline, keep_changes, static, stream
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.refresh import refresh
+
+HISTORIES = (1, 10, 100)
+INCREMENTS = 5
+
+
+def chain():
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def orders(files=shop.landing("orders", format="json", schema="id LONG, who LONG, at TIMESTAMP, n INT")):  # noqa: B008
+        """One row per order."""
+        return files
+
+    @shop.silver(keeps=keep_changes("who", "at", type=2))
+    def people(orders=stream(orders)):
+        """One row per person and state."""
+        return orders.select("who", "at", "n")
+
+    @shop.silver(unique_by="id")
+    def sales(orders=stream(orders), people=static(people, on="who", unmatched="keep")):
+        """One row per order."""
+        return orders.select("id", "who", "at", "n")
+
+    @shop.gold(output_mode="incremental", counts_rows="orders")
+    def totals(sales=stream(sales)):
+        """One row per person."""
+        return sales.groupBy("who").agg(
+            F.sum("n").alias("n"), F.avg("n").alias("m"), F.count("*").alias("orders")
+        )
+
+    @shop.gold(output_mode="update", unique_by="window", counts_rows="orders")
+    def windows(sales=stream(sales, event_time="at", watermark="1 hour")):
+        """One row per hour."""
+        window = F.window("at", "1 hour").alias("window")
+        return sales.groupBy(window).agg(F.count("*").alias("orders"))
+
+    @shop.gold(output_mode="complete", counts_rows="orders")
+    def by_day(sales=stream(sales)):
+        """One row per number."""
+        return sales.groupBy("n").agg(F.count("*").alias("orders"))
+
+    return orders, people, sales, totals, windows, by_day
+
+
+def land(landing, number, rows, chance):
+    folder = landing / "shop/orders"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for i in range(rows):
+        position = number * rows + i
+        at = f"2024-01-{1 + number // 24 % 28:02d}T{number % 24:02d}:{i // 60 % 60:02d}:{i % 60:02d}"
+        lines.append(json.dumps({"id": position, "who": chance.randrange(500), "at": at, "n": i % 7}))
+    (folder / f"{number:06d}.json").write_text("\n".join(lines) + "\n")
+
+
+def measured(spark, history, rows):
+    folder = Path(tempfile.mkdtemp(prefix="history-"))
+    settings = Settings(lake=folder / "lake", landing=folder / "landing", settle_seconds=0).resolved()
+    lake, tables, chance = Lake(settings), chain(), random.Random(1)
+    for number in range(history):
+        land(settings.landing, number, rows, chance)
+    for table in tables:
+        refresh(table, lake, lambda: spark)
+    taken = {table.key: [] for table in tables}
+    for number in range(history, history + INCREMENTS):
+        land(settings.landing, number, rows, chance)
+        for table in tables:
+            taken[table.key].append(refresh(table, lake, lambda: spark).seconds)
+    return {key: statistics.median(seconds) for key, seconds in taken.items()}
+
+
+def main(rows):
+    folder = Path(tempfile.mkdtemp(prefix="history-"))
+    spark = start_session(Settings(lake=folder, landing=folder))
+    measured(spark, 1, rows)
+    found = {history: measured(spark, history, rows) for history in HISTORIES}
+    for key, least in found[HISTORIES[0]].items():
+        told = "  ".join(f"{h:4d}x: {found[h][key]:.2f} s, {found[h][key] / least:.2f}" for h in HISTORIES)
+        print(f"{key:22s} {told}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int([*sys.argv, "1000"][1]))
