@@ -20,18 +20,30 @@ MAPPING, WIDENING = "delta.columnMapping.mode", "delta.enableTypeWidening"
 
 def ready_for(spark: SparkSession, path: Path, growth: Growth, source: Source) -> None:
     """Makes the table take the batch: created with what it needs from its start, widened where asked."""
-    wanted = _features(growth.schema, source)
+    if not _given(spark, path, growth.schema, _features(growth.schema, source)):
+        return
+    for name, kind in growth.widened.items():
+        column = ".".join(map(quoted, name.split(".")))
+        spark.sql(f"ALTER TABLE {_table(path)} ALTER COLUMN {column} TYPE {kind}")
+
+
+def takes_names(spark: SparkSession, path: Path, schema: StructType) -> None:
+    """Makes the table take columns whose names Delta refuses unless it maps them."""
+    if _odd_names(schema):
+        _given(spark, path, schema, {MAPPING: "name"})
+
+
+def _given(spark: SparkSession, path: Path, schema: StructType, wanted: dict[str, str]) -> bool:
+    """Gives the table these properties; False where it is new, and so has them from its start."""
     if not log.exists(path):
         if wanted:
-            _create(spark, path, growth.schema, wanted)
-        return
+            _create(spark, path, schema, wanted)
+        return False
     missing = {k: v for k, v in wanted.items() if k not in log.properties(path)}
     if missing:
         pairs = ", ".join(f"'{k}' = '{v}'" for k, v in missing.items())
         spark.sql(f"ALTER TABLE {_table(path)} SET TBLPROPERTIES ({pairs})")
-    for name, kind in growth.widened.items():
-        column = ".".join(map(quoted, name.split(".")))
-        spark.sql(f"ALTER TABLE {_table(path)} ALTER COLUMN {column} TYPE {kind}")
+    return True
 
 
 def _features(schema: StructType, source: Source) -> dict[str, str]:

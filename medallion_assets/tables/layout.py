@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from medallion_assets.delta import log
 from medallion_assets.ingestion.names import quoted
+from medallion_assets.ingestion.table_features import takes_names
 from medallion_assets.tables.errors import SchemaRefused
 
 
@@ -74,6 +75,7 @@ def laid_out(rows: DataFrame, layout: Layout, path: Path, key: str) -> DataFrame
     fit = fitted(rows, layout, key)
     if layout.is_asked_for:
         _made_ready(fit, layout, path)
+    takes_names(rows.sparkSession, path, rows.schema)
     return fit
 
 

@@ -1,6 +1,6 @@
-"""Crashes a school run at its renames, one after another, in one JVM, and compares what comes after.
+"""Crashes a pipeline's run at its renames, one after another, in one JVM, and compares what comes after.
 
-    python -m medallion_assets_tests.crash.sweep FOLDER [EVERY]
+    python -m medallion_assets_tests.crash.sweep FOLDER [EVERY] [PIPELINE]
 
 Each trial puts the lake back as it was after a first file, lands a second one, freezes the disk at one
 publishing step, runs (which fails), thaws it, runs again, and compares every table and quarantine with
@@ -32,7 +32,8 @@ OWN_TO_A_RUN = {
     "batch_id",
     "processing_time",
 }
-TABLES = chosen(PIPELINES, ["school"])
+PIPELINE = sys.argv[3] if sys.argv[0].endswith("sweep.py") and len(sys.argv) > 3 else "school"
+TABLES = chosen(PIPELINES, [PIPELINE])
 
 
 def shim(folder):
@@ -85,9 +86,9 @@ class Trials:
         shutil.copytree(self.folder / "before", self.folder / "live")
 
     def prepare(self):
-        land("school", self.settings.landing, 1, with_faults=True)
+        land(PIPELINE, self.settings.landing, 1, with_faults=True)
         assert not self.run()
-        land("school", self.settings.landing, 1, with_faults=True)
+        land(PIPELINE, self.settings.landing, 1, with_faults=True)
         shutil.copytree(self.folder / "live", self.folder / "before")
         self.disk(-1)
         assert not self.run()

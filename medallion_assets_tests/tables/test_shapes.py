@@ -180,3 +180,23 @@ def test_a_query_with_other_columns_than_its_schema_is_refused_by_name(drop, lak
     with pytest.raises(Exception, match=r"shop/silver/clean: .*id bigint, id int"):
         refresh(clean, lake, lambda: spark)
     assert rows_of("shop/silver/clean") == []
+
+
+def test_a_column_that_joins_bronze_with_a_name_delta_refuses_reaches_silver(drop, refreshed, spark, lake):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def orders(files=shop.landing("orders", format="json")):  # noqa: B008
+        """One row per order, as it landed."""
+        return files
+
+    @shop.silver()
+    def clean(orders=stream(orders)):
+        """One row per order."""
+        return orders.drop("_rescued_data")
+
+    for number, record in enumerate(({"id": 1}, {"id": 2, "new; col": "x"}, {"id": 3, "new; col": "y"})):
+        drop("shop/orders", f"{number}.json", json.dumps(record) + "\n")
+        refreshed(orders, clean)
+    rows = spark.read.format("delta").load(str(lake.path(clean))).select("id", "new; col").collect()
+    assert sorted(tuple(r) for r in rows) == [("1", None), ("2", "x"), ("3", "y")]
