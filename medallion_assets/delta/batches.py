@@ -4,7 +4,7 @@ A file carries running totals, so that reading the newest is enough: the cost do
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,30 @@ def newest(folder: Path, before_number: int | None = None, query: str = "") -> B
         # A batch being replayed may stand here already, from the attempt that died.
         files = [f for f in files if f.name != _file_name(query, before_number)]
     return Batch(**json.loads(files[-1].read_text())) if files else None
+
+
+def with_totals(folder: Path, query: str, batch: Batch) -> Batch:
+    """Gives the batch with the totals over all so far.
+
+    A batch that is replayed stands in the totals already, also in those of records made after it: what
+    it was counted as is taken off before it is counted again.
+    """
+    last, own = newest(folder), folder / _file_name(query, batch.number)
+    old = Batch(**json.loads(own.read_text())) if own.exists() else None
+    begins = batch.whole and old is None
+
+    def total(delta: str, so_far: str) -> int:
+        base = 0 if begins or last is None else int(getattr(last, so_far))
+        return base + int(getattr(batch, delta)) - (int(getattr(old, delta)) if old else 0)
+
+    return replace(
+        batch,
+        total_duplicates=total("duplicates", "total_duplicates"),
+        total_dropped=total("dropped", "total_dropped"),
+        total_missing=total("missing", "total_missing"),
+        total_applied=total("written", "total_applied"),
+        total_late=total("late", "total_late"),
+    )
 
 
 def recorded(folder: Path) -> list[Batch]:

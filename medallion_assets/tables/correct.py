@@ -6,6 +6,7 @@ so that a change reaches the table however it came about, and doing it twice is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -14,6 +15,7 @@ from medallion_assets.delta import log
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import GONE, upsert
+from medallion_assets.ingestion.names import quoted
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counters, judged, written_columns
@@ -34,44 +36,62 @@ class Reach:
         keys: The keys to make anew (the table's key columns, each once); None for every row.
         span: Upstream versions before and with the change.
         pins, old_pins: Versions of the static inputs now, and when the rows stood as they did.
+        fresh: What the query makes of the rows that came, where none went.
     """
 
     keys: DataFrame | None
     span: Span
     pins: Mapping[str, int]
     old_pins: Mapping[str, int]
+    fresh: DataFrame | None = None
 
 
 def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp) -> dict[str, int]:
     """Writes the rows of the reach as upstream gives them now; gives how the counts of ``judge`` moved."""
-    now = _judged(spark, table, lake, reach, reach.span.upto, reach.pins).persist()
+    before = None
+    if reach.span.after >= 0:
+        before = _rows_of_keys(spark, table, lake, reach, reach.span.after, reach.old_pins).persist()
+    if before is not None and reach.fresh is not None:
+        # Upstream only grew: what stood and what came is all there is, and upstream is read once.
+        rows = before.unionByName(reach.fresh, allowMissingColumns=True)
+    else:
+        rows = _rows_of_keys(spark, table, lake, reach, reach.span.upto, reach.pins)
+    now = judged(rows, table, None).persist()
     try:
         counts = _counted(now, table)
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
+        was = _counted(judged(before, table, None), table) if before is not None else {}
     finally:
-        now.unpersist()
-    before = _before(spark, table, lake, reach)
-    return counts | {f"was:{name}": before.get(name, 0) for name in counts}
+        for frame in (now, before, reach.keys):
+            if frame is not None:
+                frame.unpersist()
+    return counts | {f"was:{name}": was.get(name, 0) for name in counts}
 
 
-def _before(spark: SparkSession, table: Table, lake: Lake, reach: Reach) -> dict[str, int]:
-    if reach.span.after < 0:
-        return {}
-    return _counted(_judged(spark, table, lake, reach, reach.span.after, reach.old_pins), table)
-
-
-def _judged(
+def _rows_of_keys(
     spark: SparkSession, table: Table, lake: Lake, reach: Reach, version: int, pins: Mapping[str, int]
 ) -> DataFrame:
-    """Gives every row of the reach's keys, judged as if all of upstream came at once."""
-    rows = derived(at_version(spark, lake.upstream_log(table), version), table, lake, pins)
+    """Gives all that the query makes of upstream, as it was at a version, for the keys of the reach."""
+    upstream = lake.upstream_log(table)
+    rows = derived(_as_of(spark, upstream, version, reach.span.upto), table, lake, pins)
     for other in other_flows(table):
         taken = position(other, lake).version
         if taken >= 0:
             theirs = at_version(spark, lake.upstream_log(other), taken)
             rows = rows.unionByName(derived(theirs, other, lake, current_pins(other, lake)), True)
-    return judged(_of_keys(rows, reach.keys), table, None)
+    return _of_keys(rows, reach.keys)
+
+
+def _as_of(spark: SparkSession, upstream: Path, version: int, newest: int) -> DataFrame:
+    """Gives upstream's rows of a version with the columns it has now, which the query may speak of."""
+    rows = at_version(spark, upstream, version)
+    if version == newest:
+        return rows
+    fields = at_version(spark, upstream, newest).schema.fields
+    there = set(rows.columns)
+    found = [F.col(quoted(f.name)) if f.name in there else F.lit(None) for f in fields]
+    return rows.select(*(c.cast(f.dataType).alias(f.name) for c, f in zip(found, fields, strict=True)))
 
 
 def _of_keys(rows: DataFrame, keys: DataFrame | None) -> DataFrame:

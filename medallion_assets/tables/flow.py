@@ -92,12 +92,16 @@ def _remade(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]:
     spark, names = part.rows.sparkSession, table.remade_by
     last = batches.newest(lake.state(table, "batches"), part.stamp.batch_id, str(part.stamp.note["query"]))
     old_pins = {**part.pins, **(last.statics if last else {})}
-    keys = None
+    keys = fresh = None
     if names and part.span.after >= 0 and not _reaches_all(part, table, lake):
         new = derived(changes.added(part.rows), table, lake, part.pins)
-        gone = derived(changes.removed(part.rows), table, lake, old_pins)
-        keys = new.select(*names).union(gone.select(*names)).distinct().persist()
-    counts = remade(spark, table, lake, Reach(keys, part.span, part.pins, old_pins), part.stamp)
+        moved = new.select(*names)
+        if changes.only_appends(lake.upstream_log(table), part.span):
+            fresh = new
+        else:
+            moved = moved.union(derived(changes.removed(part.rows), table, lake, old_pins).select(*names))
+        keys = moved.distinct().persist()
+    counts = remade(spark, table, lake, Reach(keys, part.span, part.pins, old_pins, fresh), part.stamp)
     return counts, f"made anew for the keys of what changed: {', '.join(names)}" if keys else "rewritten"
 
 

@@ -132,14 +132,6 @@ def _write(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
 
 def _recorded(batch: Batch, table: Table, lake: Lake, stamp: Stamp) -> Batch:
     folder, query = lake.state(table, "batches"), str(stamp.note["query"])
-    before = None if batch.whole else batches.newest(folder, batch.number, query)
-    whole = replace(
-        batch,
-        total_duplicates=batch.duplicates + (before.total_duplicates if before else 0),
-        total_dropped=batch.dropped + (before.total_dropped if before else 0),
-        total_missing=batch.missing + (before.total_missing if before else 0),
-        total_applied=batch.written + (before.total_applied if before else 0),
-        total_late=batch.late + (before.total_late if before else 0),
-    )
+    whole = batches.with_totals(folder, query, batch)
     batches.record(folder, query, whole)
     return whole

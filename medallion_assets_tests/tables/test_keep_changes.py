@@ -68,7 +68,7 @@ def table_rows(lake, table):
 
 
 @pytest.mark.spark
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(events=st.lists(EVENT, min_size=30, max_size=80), seed=st.integers(0, 9))
 def test_any_order_and_any_cut_of_the_events_gives_the_models_history(tmp_path_factory, spark, events, seed):
     random.Random(seed).shuffle(events)
