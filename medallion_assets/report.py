@@ -115,7 +115,21 @@ def expectations_table(table: Table) -> str:
 
 def lineage(table: Table) -> str:
     """Gives what the table reads, and how, as a markdown list."""
-    return "\n".join(f"- `{name}`: {read.how} of `{_read_from(read)}`" for name, read in table.reads)
+    return "\n".join(f"- `{n}`: {r.how} of `{_read_from(r)}`{_terms(r)}" for n, r in table.reads)
+
+
+def _terms(read: Read) -> str:
+    """Gives what a reader is told of an input: how it is joined, how late its rows may come."""
+    told = {
+        "joined by": ", ".join(read.on),
+        "without a match": read.unmatched,
+        "one row a": ", ".join(read.unique_by),
+        "by": read.event_time,
+        "late after": read.watermark,
+    }
+    words = [f"{key} {value}" for key, value in told.items() if value]
+    words += ["followed when it changes"] if read.follow else []
+    return f" ({'; '.join(words)})" if words else ""
 
 
 def picture(table: Table, lake: Lake) -> str:

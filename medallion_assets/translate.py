@@ -56,7 +56,7 @@ def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
     # Several tables may read one landing zone.
     zones = {landing_key(t): _landing(t) for t in pipeline.tables.values() if t.source}
     landing = list(zones.values())
-    quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.output_mode == "append"]
+    quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.refuses]
     return landing + quarantines
 
 

@@ -132,6 +132,11 @@ class Table:
         return any(read.watermark for _, read in self.reads)
 
     @property
+    def refuses(self) -> bool:
+        """True where rows can go to quarantine; an aggregate takes what upstream has judged."""
+        return self.output_mode in ("append", "changes") and not self.stateful
+
+    @property
     def counted_once_by(self) -> tuple[str, ...]:
         """The columns by which a row that comes again is a duplicate."""
         if self.keeps:
