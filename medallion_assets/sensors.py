@@ -77,10 +77,11 @@ def requested(pipeline: Pipeline, lake: Lake) -> dg.SensorResult | dg.SkipReason
 
 
 def _under_way(instance: dg.DagsterInstance, pipeline: str, job_name: str) -> bool:
-    """True where a run that may write this pipeline's tables has not ended: the chain's, or one by hand."""
+    """True where a run that may write this pipeline's tables has not ended, its chain's or another."""
     runs = instance.get_runs(RunsFilter(statuses=UNDER_WAY))
     selected = (key for run in runs for key in run.asset_selection or ())
-    return any(run.job_name == job_name for run in runs) or any(key.path[0] == pipeline for key in selected)
+    mine = (job_name, f"{pipeline}_stream")
+    return any(run.job_name in mine for run in runs) or any(key.path[0] == pipeline for key in selected)
 
 
 def beside_the_chains() -> dg.AutomationConditionSensorDefinition:

@@ -57,6 +57,14 @@ def test_a_run_started_by_hand_is_waited_for(lake, tick):
     assert tick().skip_message.startswith("A run of school is under way")
 
 
+def test_no_run_is_asked_for_while_the_pipeline_is_kept_up(tick, lake):
+    land("school", lake.settings.landing, 1)
+    tick.instance.create_run_for_job(
+        defs.resolve_job_def("school_stream"), status=dg.DagsterRunStatus.STARTED
+    )
+    assert tick().skip_message.startswith("A run of school is under way")
+
+
 def test_files_that_arrive_later_are_another_request(lake):
     land("school", lake.settings.landing, 1)
     first = requested(PIPELINES["school"], lake).run_requests[0].run_key
