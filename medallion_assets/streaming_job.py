@@ -1,17 +1,15 @@
 """A job for each pipeline that keeps its chain up until it is ended from the UI."""
 
 import threading
-import time
 from collections.abc import Iterator
 
 import dagster as dg
 
-from medallion_assets import report
+from medallion_assets.announce import materializations
 from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.streaming import stream_tables
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.order import upstream_first
-from medallion_assets.translate import asset_key
 
 
 class StreamConfig(dg.Config):
@@ -29,16 +27,16 @@ def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: StreamConfig, lake: LakeResource, spark: SparkResource
     ) -> Iterator[dg.AssetMaterialization]:
         place, stop = lake.lake(), threading.Event()
-        ends = time.monotonic() + config.for_seconds if config.for_seconds else None
         tables = upstream_first(pipeline.tables.values())
-        clock = _stopped_at(ends, stop)
+        clock = threading.Timer(config.for_seconds, stop.set)
+        clock.daemon = True
+        if config.for_seconds:
+            clock.start()
         for moment in stream_tables(tables, place, spark.starter(), config.every_seconds, stop):
-            outcome, done = moment.outcome, moment.outcome.refresh
-            if outcome.error:
-                context.log.warning(outcome.error)
-            for batch in done.batches if done else ():
-                metadata = report.micro_batch(outcome.table, place, batch, moment.latency_seconds)
-                context.log_event(dg.AssetMaterialization(asset_key(outcome.table), metadata=metadata))
+            if moment.outcome.error:
+                context.log.warning(moment.outcome.error)
+            for event in materializations(moment.outcome, place, moment.latency_seconds):
+                context.log_event(event)
         clock.cancel()
         yield from ()
 
@@ -47,11 +45,3 @@ def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
         keep_up()
 
     return stream
-
-
-def _stopped_at(ends: float | None, stop: threading.Event) -> threading.Timer:
-    clock = threading.Timer(max(0.0, (ends or time.monotonic()) - time.monotonic()), stop.set)
-    clock.daemon = True
-    if ends is not None:
-        clock.start()
-    return clock

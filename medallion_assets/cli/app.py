@@ -1,5 +1,7 @@
 """The command line's root, and how a command finds the tables its words mean."""
 
+from typing import Annotated
+
 import typer
 
 from medallion_assets.settings import current_settings
@@ -10,6 +12,7 @@ from medallion_assets.tables.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
 USAGE_ERROR = 2
+Names = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")]
 
 
 def the_lake() -> Lake:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from medallion_assets.cli.app import app, table_of, tables_of, the_lake
+from medallion_assets.cli.app import Names, app, table_of, tables_of, the_lake
 from medallion_assets.reports import (
     SHOWN,
     files_of,
@@ -22,7 +22,7 @@ app.add_typer(quarantine, name="quarantine")
 
 @app.command()
 def status(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")] = None,
+    names: Names = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Every table: its version, rows, quarantine, last run and checks."""
@@ -51,7 +51,7 @@ def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = Fals
 
 @quarantine.command("list")
 def quarantine_list(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")] = None,
+    names: Names = None,
 ) -> None:
     """Quarantined rows by table and rule."""
     lake = the_lake()

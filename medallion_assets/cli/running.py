@@ -6,14 +6,12 @@ from typing import Annotated, cast
 
 import typer
 
-from medallion_assets.cli.app import app, refuse, tables_of, the_lake
+from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.reports import show
 from medallion_assets.run import run_tables
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
-
-Names = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")]
 
 
 @app.command()

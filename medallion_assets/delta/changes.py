@@ -34,7 +34,7 @@ def only_appends(path: Path, span: Span) -> bool:
 def moves_data(path: Path, span: Span) -> bool:
     """True where a commit of the span brought or took rows, and not only moved them to other files."""
     versions = range(span.after + 1, span.upto + 1)
-    return span.after < 0 or any(_did(path, v, "add") or _did(path, v, "remove") for v in versions)
+    return span.after < 0 or any(_did(path, v, "add", "remove") for v in versions)
 
 
 def as_stream(spark: SparkSession, path: Path, starting_version: int | None, files_a_batch: int) -> DataFrame:
@@ -62,10 +62,10 @@ def removed(rows: DataFrame) -> DataFrame:
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
 
 
-def _did(path: Path, version: int, action: str) -> bool:
+def _did(path: Path, version: int, *named: str) -> bool:
     entry = path / "_delta_log" / f"{version:020d}.json"
     if not entry.exists():
         return True
     actions = (json.loads(line) for line in entry.read_text("utf-8").split("\n") if line)
     # OPTIMIZE adds and removes files too, but says that it changed no data.
-    return any(action in a and a[action].get("dataChange", True) for a in actions)
+    return any(a[name].get("dataChange", True) for a in actions for name in named if name in a)

@@ -12,6 +12,7 @@ from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.names import quoted
 
 GONE = "_gone"
 """A column of the rows to merge: true where the row only says that its key is to go."""
@@ -40,10 +41,10 @@ def upsert(
         kept = rows.where(f"NOT {GONE}").drop(GONE) if GONE in rows.columns else rows
         append(kept, path, stamp)
         return
-    told = {_q(c): (merged or {}).get(c, f"n.{_q(c)}") for c in columns}
+    told = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
     with signed(rows.sparkSession, stamp):
         into = DeltaTable.forPath(rows.sparkSession, str(path)).alias("t")
-        same_key = " AND ".join(f"t.{_q(k)} <=> n.{_q(k)}" for k in keys) or "true"
+        same_key = " AND ".join(f"t.{quoted(k)} <=> n.{quoted(k)}" for k in keys) or "true"
         merge = into.merge(rows.alias("n"), same_key).withSchemaEvolution()
         if GONE in rows.columns:
             merge = merge.whenMatchedDelete(f"n.{GONE}")
@@ -53,7 +54,7 @@ def upsert(
             merge = merge.whenMatchedUpdate(condition=differs, set=_as_columns(changes))
         here = f"NOT n.{GONE}" if GONE in rows.columns else "true"
         merge.whenNotMatchedInsert(
-            condition=here, values=_as_columns({_q(c): f"n.{_q(c)}" for c in columns})
+            condition=here, values=_as_columns({quoted(c): f"n.{quoted(c)}" for c in columns})
         ).execute()
 
 
@@ -90,12 +91,8 @@ def _differs(rows: DataFrame, keys: Sequence[str], path: Path) -> str | None:
     columns = [c for c in rows.columns if c not in (*keys, GONE)]
     if not columns or not set(columns) <= known & plain:
         return None
-    return " OR ".join(f"NOT (t.{_q(c)} <=> n.{_q(c)})" for c in columns)
+    return " OR ".join(f"NOT (t.{quoted(c)} <=> n.{quoted(c)})" for c in columns)
 
 
 def _as_columns(expressions: Mapping[str, str]) -> dict[str, str | Column]:
     return {name: F.expr(text) for name, text in expressions.items()}
-
-
-def _q(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

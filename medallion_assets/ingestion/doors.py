@@ -69,9 +69,7 @@ def load_new(
     with held(lease, place.key):
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
-            discover(
-                Path(place.source.path), place.ledger, place.source, look or Look(settings.settle_seconds)
-            )
+            discover(Path(place.source.path), place.ledger, place.source, look)
             if _is_behind(place.ledger, checkpoint):
                 _stream(spark or start_session(settings), place, checkpoint, run_id)
             if not outcomes.lost(place.ledger):

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.names import among
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.bad_records import export
 from medallion_assets.ingestion.errors import MalformedRecord
@@ -26,7 +27,6 @@ from medallion_assets.ingestion.replacing import (
     clear_quarantine,
     come_again,
     rows_before,
-    rows_of_files,
     superseded,
 )
 from medallion_assets.ingestion.schemas import schema_for
@@ -107,7 +107,7 @@ def load_files(
     clear_quarantine(spark, again, place.quarantine, stamp, parse)
     staging = Staging(place.state / "staging", source)
     # Delta wants every row it writes to be one of those it may stand in for: new files' too.
-    instead_of = rows_of_files([file.path for file in fresh]) if again else ""
+    instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
     loaded = _load(spark, fresh, place, staging, stamp, lambda rows: write(rows, instead_of))
     if loaded.malformed and loaded.growth is not None:
         _refused(_records(spark, fresh, source, loaded.growth, staging), fresh, place, parse)

@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.evolution import widens
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.rescue import as_json, written
 from medallion_assets.ingestion.staging import Staging

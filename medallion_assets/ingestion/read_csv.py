@@ -16,10 +16,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from medallion_assets.delta.names import among, quoted
 from medallion_assets.ingestion.csv_header import header_names
 from medallion_assets.ingestion.csv_text import WIDTH
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.names import among, quoted
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.rescue import as_json, rescued_from_cells
 from medallion_assets.ingestion.staging import Staging

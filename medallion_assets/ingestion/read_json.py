@@ -7,8 +7,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.rescue import FIELDS, rescued_from_json, something_left_over
 from medallion_assets.ingestion.staging import Staging

@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.read_columnar import columnar_records
 from medallion_assets.ingestion.read_csv import csv_records

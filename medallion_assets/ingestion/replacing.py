@@ -27,12 +27,6 @@ def come_again(ledger: Path, files: Sequence[Entry]) -> list[str]:
     return [str(row["path"]) for row in ledgers.rows(ledger, twice) if row["path"] in mine]
 
 
-def rows_of_files(paths: Sequence[str]) -> str:
-    """Gives the SQL that is true of rows of these files, empty for none."""
-    told = ", ".join("'" + p.replace("\\", "\\\\").replace("'", "\\'") + "'" for p in paths)
-    return f"_source_file IN ({told})" if paths else ""
-
-
 def clear_quarantine(
     spark: SparkSession, paths: Sequence[str], quarantine: Path, stamp: Stamp, parse: Stamp
 ) -> None:

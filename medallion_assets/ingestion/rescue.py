@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from medallion_assets.ingestion.names import among, literal
+from medallion_assets.delta.names import among, literal
 
 FIELDS = "map<string,variant>"
 FILE_PATH = '"_file_path":'

@@ -13,11 +13,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.names import among
 from medallion_assets.ingestion.errors import NewColumns
 from medallion_assets.ingestion.evolution import Growth, grown
 from medallion_assets.ingestion.inference import declared, seen_schema, with_hints
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.names import among
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.read_json import json_lines
 from medallion_assets.ingestion.reading import partition_keys

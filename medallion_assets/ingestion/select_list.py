@@ -5,7 +5,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from sqlglot import exp
 
-from medallion_assets.ingestion.names import quoted
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.options import Source
 
 DIALECT = "databricks"

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.evolution import Growth
-from medallion_assets.ingestion.names import quoted
 from medallion_assets.ingestion.options import Source
 
 NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.load import PROVENANCE, Loaded, Place, admitted, load_files
-from medallion_assets.ingestion.names import quoted
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.write import write_judged

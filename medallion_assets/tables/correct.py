@@ -4,7 +4,7 @@ Every other row stays as it is. What is written is what the whole of upstream gi
 so that a change reaches the table however it came about, and doing it twice is doing it once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from medallion_assets.delta import log
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import GONE, upsert
-from medallion_assets.ingestion.names import quoted
+from medallion_assets.delta.names import quoted
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counters, judged, written_columns
@@ -121,12 +121,26 @@ def _write(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
         append(rows, path, stamp, mode="overwrite", keep_schema=table.layout.is_asked_for)
         return
     names = [*reach.keys.columns, *([START_AT] if table.keeps and table.keeps.type == 2 else [])]
-    marked = rows.withColumn(GONE, F.lit(False))
-    if log.exists(path):
-        stands = null_safe(spark.read.format("delta").load(str(path)).select(*names), reach.keys, "left_semi")
-        gone = null_safe(stands, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
-        marked = marked.unionByName(gone, allowMissingColumns=True)
+    marked = with_gone(rows, reach.keys, path, names)
     upsert(marked, path, stamp, names)
+
+
+def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[str]) -> DataFrame:
+    """Gives the rows to merge: these, and as ``_gone`` the table's of the touched keys that are no more.
+
+    Args:
+        rows: What the touched keys are now.
+        touched: Their keys, each once.
+        path: The table.
+        names: The columns that name a row of the table.
+    """
+    marked = rows.withColumn(GONE, F.lit(False))
+    if not log.exists(path):
+        return marked
+    stands = rows.sparkSession.read.format("delta").load(str(path)).select(*names)
+    mine = null_safe(stands, touched, "left_semi")
+    gone = null_safe(mine, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
+    return marked.unionByName(gone, allowMissingColumns=True)
 
 
 def _rows(spark: SparkSession, table: Table, lake: Lake, reach: Reach, now: DataFrame) -> DataFrame:

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import changes, log
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.delta.merge import GONE, upsert
+from medallion_assets.delta.merge import upsert
 from medallion_assets.tables.aggregates import Aggregate, aggregate_of, merged_as, with_partials
-from medallion_assets.tables.correct import null_safe
+from medallion_assets.tables.correct import null_safe, with_gone
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
@@ -77,11 +77,8 @@ def _remake(
     path = lake.path(table)
     if stamp.committed_to(path):
         return
-    rows = null_safe(whole, touched, "left_semi") if found.keys else whole
-    marked = rows.selectExpr("*", f"false AS {GONE}")
-    if found.keys:
-        stands = whole.sparkSession.read.format("delta").load(str(path)).select(*found.keys)
-        mine = null_safe(stands, touched, "left_semi")
-        gone = null_safe(mine, rows.select(*found.keys), "left_anti").selectExpr("*", f"true AS {GONE}")
-        marked = marked.unionByName(gone, allowMissingColumns=True)
-    upsert(marked, path, stamp, found.keys)
+    if not found.keys:
+        upsert(whole, path, stamp, found.keys)
+        return
+    rows = null_safe(whole, touched, "left_semi")
+    upsert(with_gone(rows, touched, path, found.keys), path, stamp, found.keys)

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.delta import log
-from medallion_assets.ingestion.names import quoted
+from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.table_features import takes_names
 from medallion_assets.tables.errors import SchemaRefused
 

@@ -22,9 +22,8 @@ def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict
     file = lake.state(table, "pins") / f"{query}-{batch_id}.json"
     if file.exists():
         return {name: int(v) for name, v in json.loads(file.read_text()).items()}
-    inputs = {**table.statics, table.key: table}
-    found = {name: log.version(lake.path(t)) for name, t in inputs.items()}
-    pins = {name: v for name, v in found.items() if v is not None}
+    own = log.version(lake.path(table))
+    pins = current_pins(table, lake) | ({} if own is None else {table.key: own})
     write_json(file, pins)
     _forget(file.parent, query, batch_id - KEPT)
     return pins

@@ -16,6 +16,7 @@ from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import write_changes
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.late import has_sessions, open_rows
+from medallion_assets.tables.pins import current_pins
 from medallion_assets.tables.starts import begin_anew, has_begun, idle_at, position, span_of, starting_version
 from medallion_assets.tables.stateful import write_groups
 from medallion_assets.tables.static_changes import begin_to_follow, take_statics
@@ -91,8 +92,7 @@ def _rows(table: Table, lake: Lake, spark: SparkSession) -> DataFrame:
     rows = as_stream(spark, upstream, starting_version(table, lake), ALL_FILES)
     if not table.stateful:
         return rows
-    pins = {name: log.version(lake.path(t)) or 0 for name, t in table.statics.items()}
-    return derived(_watermarked(added(rows), table), table, lake, pins)
+    return derived(_watermarked(added(rows), table), table, lake, current_pins(table, lake))
 
 
 def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
