@@ -8,6 +8,7 @@ import dagster as dg
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
+from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.reports import last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
 from medallion_assets.tables.lake import Lake
@@ -80,7 +81,7 @@ def quarantine(table: Table, lake: Lake, done: Refresh) -> Metadata:
     """Gives the metadata of what a refresh quarantined: how many, by which rule, and how to look."""
     counts = quarantine_counts(table, lake)
     return {
-        "dagster/row_count": log.row_count(lake.quarantine(table)),
+        "dagster/row_count": held_rows(lake.quarantine(table)),
         "dagster/uri": str(lake.quarantine(table)),
         "rows_quarantined": done.total("quarantined"),
         "by_rule": dg.MetadataValue.md(_grid(counts)),

@@ -1,33 +1,68 @@
 """The quarantine's rows: one shape for every table, so that one reader shows them all.
 
-Columns: ``row`` STRING (the raw record, or the row as JSON), ``rules`` ARRAY<STRING>, ``reason_class``
-STRING (``parse``, ``rule``, ``key``), ``source_file`` STRING, ``batch_id`` BIGINT, ``run_id`` STRING,
-``quarantined_at`` TIMESTAMP, ``status`` STRING (``open``), ``attempts`` INT.
+Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON), ``rules``
+ARRAY<STRING>, ``reason_class`` STRING (``parse``, ``rule``, ``join``, ``query``), ``source_file``
+STRING, ``position`` STRING (``line 17``; NULL where the reader cannot tell), ``batch_id`` BIGINT,
+``run_id`` STRING, ``quarantined_at`` TIMESTAMP (first seen), ``status`` STRING (``open``, ``replayed``,
+``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replay_id`` STRING, ``repaired`` STRING (what
+the last replay made of ``row``), ``note`` STRING (why a person discarded it).
 """
+
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import log
+
+PARSE, RULE, JOIN, QUERY = "parse", "rule", "join", "query"
+OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
+
+ENTRY = "_check_entry"
+"""A column of rows that came out of quarantine: the entry each was. Judged with them, never written."""
+
+TRIED = "_check_tried"
+"""Beside it: true where the replay under way tries it."""
+
+AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+"""How rows are written as text. Spark's own form of a time ends at the millisecond."""
+
+FROM_JSON = {"timestampFormat": AS_JSON["timestampFormat"]}
 
 
 def from_records(records: DataFrame, batch_id: int, run_id: str) -> DataFrame:
     """Gives the quarantine rows of records that could not be rows."""
     refused = records.where(F.col("_reason").isNotNull())
-    return shaped(refused, F.col("_raw"), F.array("_reason"), F.lit("parse"), batch_id, run_id)
+    return shaped(refused, F.col("_raw"), F.array("_reason"), F.lit(PARSE), batch_id, run_id)
 
 
 def shaped(
     refused: DataFrame, row: Column, rules: Column, reason_class: Column, batch_id: int, run_id: str
 ) -> DataFrame:
     """Gives refused rows in the quarantine's shape; ``row`` is their text, ``rules`` what they broke."""
-    file = F.col("_source_file") if "_source_file" in refused.columns else F.lit(None).cast("string")
     return refused.select(
+        _of(refused, ENTRY, F.expr("uuid()")).alias("entry_id"),
         row.alias("row"),
         rules.alias("rules"),
         reason_class.alias("reason_class"),
-        file.alias("source_file"),
+        _of(refused, "_source_file").alias("source_file"),
+        _of(refused, "_position").alias("position"),
         F.lit(batch_id).cast("bigint").alias("batch_id"),
         F.lit(run_id).alias("run_id"),
         F.current_timestamp().alias("quarantined_at"),
-        F.lit("open").alias("status"),
+        F.lit(OPEN).alias("status"),
         F.lit(1).alias("attempts"),
+        F.lit(None).cast("timestamp").alias("tried_at"),
+        *(F.lit(None).cast("string").alias(name) for name in ("replay_id", "repaired", "note")),
     )
+
+
+def held_rows(quarantine: Path) -> int:
+    """Gives how many rows stand in quarantine: all but those a replay took out, which stay as its trace."""
+    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'")
+    return int(found[0]["n"]) if found else 0
+
+
+def _of(refused: DataFrame, column: str, otherwise: Column | None = None) -> Column:
+    missing = F.lit(None).cast("string") if otherwise is None else otherwise
+    return F.coalesce(F.col(column), missing) if column in refused.columns else missing

@@ -40,7 +40,9 @@ def csv_records(
     does not fit its column is rescued or quarantined with its text instead of becoming NULL.
     """
     if files[0].layout == "cells":
-        return _typed(_cut(spark, files, schema, staging), schema.names, source, schema)
+        lines = spark.read.text([staging.readable(file) for file in files])
+        lines = lines.select("value", *_origin(staging))
+        return typed_cells(lines, source, schema)
     names = header_names(files[0].header)
     return _typed(_split(spark, files, source, schema, staging), names, source, schema)
 
@@ -64,12 +66,23 @@ def _split(
     wrong = F.when(foreign, F.lit(_unless_known(names)))
     whole = F.to_json(F.struct(*(c.alias(n) for n, c in at.items())))
     problem = F.when(F.col(CORRUPT).isNotNull(), F.lit(WIDTH)).otherwise(wrong)
-    return _with_origin(rows, row, unknown, F.coalesce(F.col(CORRUPT), whole), problem, staging)
+    return _parts(rows, row, unknown, F.coalesce(F.col(CORRUPT), whole), problem, _origin(staging))
 
 
-def _cut(spark: SparkSession, files: Sequence[Entry], schema: StructType, staging: Staging) -> DataFrame:
-    """Gives files of any headers, staged as JSON by their cells' names; the columns of ``_split``."""
-    lines = spark.read.text([staging.readable(file) for file in files])
+def typed_cells(lines: DataFrame, source: Source, schema: StructType) -> DataFrame:
+    """Gives one row per line of cells; its columns are those of ``reading``.
+
+    Args:
+        lines: ``value`` STRING: a JSON object of ``f`` (cells by their names), ``r`` (the record's text
+            where it differs) and ``p`` (what is wrong with it); ``_source_file``, ``_source_modified_at``.
+        source: How it is read.
+        schema: The columns wanted.
+    """
+    return _typed(_cut(lines, schema), schema.names, source, schema)
+
+
+def _cut(lines: DataFrame, schema: StructType) -> DataFrame:
+    """Gives lines of cells in the columns of ``_split``."""
     strings = StructType([StructField(name, StringType()) for name in schema.names])
     row = F.from_json("value", StructType([StructField("f", strings)]))["f"]
     cells = lines.withColumn("_m", F.from_json("value", "f MAP<STRING, STRING>, r STRING, p STRING"))
@@ -80,20 +93,20 @@ def _cut(spark: SparkSession, files: Sequence[Entry], schema: StructType, stagin
     foreign = F.expr(f"NOT exists(map_keys(_m.f), k -> {among('k', schema.names)})")
     wrong = F.when(foreign, F.concat(F.lit(NO_COLUMN), F.substring(names, 1, 500)))
     problem = F.coalesce(F.col("_m.p"), wrong)
-    return _with_origin(cells, row, unknown, F.coalesce(F.col("_m.r"), F.to_json("_m.f")), problem, staging)
+    text = F.coalesce(F.col("_m.r"), F.to_json("_m.f"))
+    return _parts(cells, row, unknown, text, problem, [F.col("_source_file"), F.col("_source_modified_at")])
 
 
-def _with_origin(
-    frame: DataFrame, row: Column, unknown: Column, text: Column, problem: Column, staging: Staging
+def _parts(
+    frame: DataFrame, row: Column, unknown: Column, text: Column, problem: Column, origin: list[Column]
 ) -> DataFrame:
-    return frame.select(
-        row.alias("_row"),
-        unknown.alias("_unknown"),
-        text.alias("_text"),
-        problem.alias("_problem"),
-        staging.original().alias("_source_file"),
-        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
-    )
+    named = {"_row": row, "_unknown": unknown, "_text": text, "_problem": problem}
+    return frame.select(*(c.alias(name) for name, c in named.items()), *origin)
+
+
+def _origin(staging: Staging) -> list[Column]:
+    time = F.col("_metadata.file_modification_time").alias("_source_modified_at")
+    return [staging.original().alias("_source_file"), time]
 
 
 def _typed(frame: DataFrame, names: list[str], source: Source, schema: StructType) -> DataFrame:

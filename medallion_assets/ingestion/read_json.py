@@ -35,6 +35,11 @@ def json_lines(spark: SparkSession, files: Sequence[Entry], staging: Staging) ->
         staging.original().alias("_source_file"),
         F.col("_metadata.file_modification_time").alias("_source_modified_at"),
     ).where(F.trim("value", F.lit(" \t\r\n")) != "")
+    return judged_lines(lines)
+
+
+def judged_lines(lines: DataFrame) -> DataFrame:
+    """Gives ``json_lines`` of texts: ``value``, ``_source_file``, ``_source_modified_at``."""
     # Bytes that are no UTF-8 would pass through Spark and break what reads the table after it.
     valid = F.make_valid_utf8("value")
     return lines.select(valid.alias("value"), _why().alias("_why"), "_source_file", "_source_modified_at")
@@ -52,7 +57,7 @@ def json_records(
     fit = [file for file in files if staging.fits(file, schema)]
     frames = [_read_at_once(spark, fit, source, schema, staging)] if fit else []
     others = [file for file in files if file not in fit]
-    frames += [_parsed(spark, others, source, schema, staging)] if others else []
+    frames += [parsed_lines(json_lines(spark, others, staging), source, schema)] if others else []
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -75,10 +80,8 @@ def _read_at_once(
     )
 
 
-def _parsed(
-    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
-) -> DataFrame:
-    lines = json_lines(spark, files, staging)
+def parsed_lines(lines: DataFrame, source: Source, schema: StructType) -> DataFrame:
+    """Gives one row per line of ``json_lines``; the frame's columns are those of ``reading``."""
     sound = F.when(F.col("_why").isNull(), F.col("value"))
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     parsed = lines.withColumn("_row", F.from_json(sound, wanted, PARSER | _times(source)))

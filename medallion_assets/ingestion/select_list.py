@@ -27,7 +27,7 @@ def selected(records: DataFrame, source: Source) -> DataFrame:
         for cast in expression.find_all(exp.Cast)
         if type(cast) is exp.Cast
     ]
-    columns = [F.expr(_lenient(expression)) for expression in parsed]
+    columns = [F.expr(lenient(expression)) for expression in parsed]
     own = [c for c in records.columns if c not in (*PROVENANCE, source.rescued)]
     wrong = F.concat_ws("; ", *failures) if failures else F.lit("")
     reason = F.coalesce("_reason", F.when(wrong != "", wrong))
@@ -37,13 +37,15 @@ def selected(records: DataFrame, source: Source) -> DataFrame:
 
 
 def _failed(cast: exp.Expr) -> Column:
-    before = _lenient(cast.this)
-    after = _lenient(cast)
+    before = lenient(cast.this)
+    after = lenient(cast)
     words = f"cannot cast {before} to {cast.args['to'].sql(dialect='spark')}"
     return F.when(F.expr(f"({before}) IS NOT NULL AND ({after}) IS NULL"), F.lit(words))
 
 
-def _lenient(expression: exp.Expr) -> str:
+def lenient(expression: exp.Expr) -> str:
+    """Gives an expression as SQL in which a cast that fails gives NULL, and does not fail the query."""
+
     def soften(node: exp.Expr) -> exp.Expr:
         if type(node) is exp.Cast:
             return exp.TryCast(this=node.this, to=node.args["to"])

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from medallion_assets.delta import batches, log
+from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.verdicts import verdicts
@@ -36,7 +37,7 @@ def _status(table: Table, lake: Lake) -> dict[str, Any]:
         "path": str(path),
         "version": log.version(path),
         "rows": log.row_count(path),
-        "quarantined": log.row_count(lake.quarantine(table)),
+        "quarantined": held_rows(lake.quarantine(table)),
         "last_run": last_run(table, lake),
         "checks": {v.name: "passed" if v.passed else "failed" if v.blocking else "warned"
                    for v in verdicts(table, lake)},

@@ -21,7 +21,7 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) 
     started = time.monotonic()
 
     def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
-        shaped = _with_provenance(table(rows.drop(*STAMPED[2:])), stamp)
+        shaped = with_provenance(table(rows.drop(*STAMPED[2:])), stamp)
         return write_judged(shaped, table, lake.path(table), lake.quarantine(table), None, stamp, instead_of)
 
     files = admitted(ledger_rows)
@@ -38,7 +38,8 @@ def place_of(table: Table, lake: Lake) -> Place:
     )
 
 
-def _with_provenance(rows: DataFrame, stamp: Stamp) -> DataFrame:
+def with_provenance(rows: DataFrame, stamp: Stamp) -> DataFrame:
+    """Gives the query's rows with where each came from, when and in which batch at their end."""
     kept = [quoted(c) for c in rows.columns if c not in STAMPED]
     return rows.select(
         *kept,

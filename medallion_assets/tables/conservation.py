@@ -11,6 +11,7 @@ from pathlib import Path
 from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
@@ -66,7 +67,7 @@ def balance(table: Table, lake: Lake) -> Balance:
         incoming(table, lake) - missing,
         # A row of a changing dimension stands for many events, a deleted key for none: they were counted.
         (last.total_applied if last else 0) if table.keeps else log.row_count(lake.path(table)),
-        log.row_count(lake.quarantine(table)),
+        held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
     )

@@ -5,7 +5,7 @@ so that a change reaches the table however it came about, and doing it twice is 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +16,7 @@ from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import GONE, upsert
 from medallion_assets.delta.names import quoted
+from medallion_assets.ingestion.quarantine import TRIED
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counters, judged, written_columns
@@ -24,6 +25,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.pins import at_version, current_pins
 from medallion_assets.tables.quarantined import replace_quarantined
+from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table, other_flows
 
@@ -37,6 +39,7 @@ class Reach:
         span: Upstream versions before and with the change.
         pins, old_pins: Versions of the static inputs now, and when the rows stood as they did.
         fresh: What the query makes of the rows that came, where none went.
+        replay: The replay whose repairs are tried now; those of earlier ones stand in any case.
     """
 
     keys: DataFrame | None
@@ -44,13 +47,15 @@ class Reach:
     pins: Mapping[str, int]
     old_pins: Mapping[str, int]
     fresh: DataFrame | None = None
+    replay: str = ""
 
 
 def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp) -> dict[str, int]:
     """Writes the rows of the reach as upstream gives them now; gives how the counts of ``judge`` moved."""
     before = None
     if reach.span.after >= 0:
-        before = _rows_of_keys(spark, table, lake, reach, reach.span.after, reach.old_pins).persist()
+        stood = replace(reach, replay="")
+        before = _rows_of_keys(spark, table, lake, stood, reach.span.after, reach.old_pins).persist()
     if before is not None and reach.fresh is not None:
         # Upstream only grew: what stood and what came is all there is, and upstream is read once.
         rows = before.unionByName(reach.fresh, allowMissingColumns=True)
@@ -62,6 +67,8 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
         was = _counted(judged(before, table, None), table) if before is not None else {}
+        if reach.replay:
+            counts, was = _of_replay(now, table)
     finally:
         for frame in (now, before, reach.keys):
             if frame is not None:
@@ -69,17 +76,27 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     return counts | {f"was:{name}": was.get(name, 0) for name in counts}
 
 
+def _of_replay(now: DataFrame, table: Table) -> tuple[dict[str, int], dict[str, int]]:
+    """Gives how the rows a replay tries were counted: before it, all of them stood in quarantine."""
+    if TRIED not in now.columns:
+        return {}, {}
+    counts = _counted(now.where(TRIED), table)
+    return counts, {"quarantine": sum(n for name, n in counts.items() if not name.startswith("rule:"))}
+
+
 def _rows_of_keys(
     spark: SparkSession, table: Table, lake: Lake, reach: Reach, version: int, pins: Mapping[str, int]
 ) -> DataFrame:
     """Gives all that the query makes of upstream, as it was at a version, for the keys of the reach."""
     upstream = lake.upstream_log(table)
-    rows = derived(_as_of(spark, upstream, version, reach.span.upto), table, lake, pins)
+    repairs = in_force(spark, lake.quarantine(table), reach.replay)
+    rows = derived(_as_of(spark, upstream, version, reach.span.upto), table, lake, pins, repairs)
     for other in other_flows(table):
         taken = position(other, lake).version
         if taken >= 0:
             theirs = at_version(spark, lake.upstream_log(other), taken)
-            rows = rows.unionByName(derived(theirs, other, lake, current_pins(other, lake)), True)
+            made = derived(theirs, other, lake, current_pins(other, lake), repairs)
+            rows = rows.unionByName(made, allowMissingColumns=True)
     return _of_keys(rows, reach.keys)
 
 

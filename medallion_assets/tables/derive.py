@@ -8,13 +8,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.tables.errors import RepeatedKeys
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version
+from medallion_assets.tables.repairs import mended
 from medallion_assets.tables.table import Read, Table
 
 NAMED = 5
 """Repeated keys named in a message: enough to find them."""
 
 
-def derived(rows: DataFrame, table: Table, lake: Lake, pins: Mapping[str, int]) -> DataFrame:
+def derived(
+    rows: DataFrame, table: Table, lake: Lake, pins: Mapping[str, int], repairs: DataFrame | None = None
+) -> DataFrame:
     """Gives the query's rows; for a static input with a rule, ``_check_<input>_matched`` BOOLEAN besides.
 
     Args:
@@ -22,6 +25,7 @@ def derived(rows: DataFrame, table: Table, lake: Lake, pins: Mapping[str, int]) 
         table: The table.
         lake: Where its inputs are.
         pins: The version of each static input.
+        repairs: What stands in for rows that were refused and mended (``repairs.in_force``).
 
     Raises:
         RepeatedKeys: A static input names several rows by its ``unique_by``, and says ``fail``.
@@ -31,7 +35,14 @@ def derived(rows: DataFrame, table: Table, lake: Lake, pins: Mapping[str, int]) 
         if read.how == "static" and read.table:
             whole = _unique(at_version(spark, lake.path(read.table), pins[name]), read, table)
             frames[name] = _knowing_all(whole, rows, read) if read.unmatched else whole
-    made = table(**{table.streamed: rows}, **frames)
+    made = mended(table(**{table.streamed: rows}, **frames), repairs)
+    return with_matches_told(made, table, lake, pins, spark)
+
+
+def with_matches_told(
+    made: DataFrame, table: Table, lake: Lake, pins: Mapping[str, int], spark: SparkSession
+) -> DataFrame:
+    """Gives rows with ``_check_<input>_matched`` BOOLEAN for each static input with a rule."""
     for name, read in table.reads:
         if read.unmatched:
             made = _marked(made, name, read, spark, lake, pins)

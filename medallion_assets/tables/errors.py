@@ -21,6 +21,10 @@ class StateMismatch(RuntimeError):
     """A query was changed so that the state its checkpoint keeps no longer fits it."""
 
 
+class ReplayRefused(ValueError):
+    """A replay cannot be done as it was asked for; nothing was moved."""
+
+
 class UnknownTable(ValueError):
     """No pipeline or table of this name is declared."""
 

@@ -1,7 +1,7 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
 from medallion_assets.ingestion.errors import BatchRefused
-from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed, StateMismatch
+from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed, ReplayRefused, StateMismatch
 from medallion_assets.tables.table import Table
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
@@ -10,7 +10,7 @@ STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STA
 
 def explained(table: Table, error: BaseException) -> Exception:
     """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
-    if isinstance(error, BatchRefused):
+    if isinstance(error, (BatchRefused, ReplayRefused)):
         return error
     text = str(error)
     for rule in table.expectations:

@@ -14,6 +14,7 @@ from medallion_assets.tables.derive import derived
 from medallion_assets.tables.incremental import write_incremental
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version, pinned_versions
+from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.write import write_judged
 
@@ -99,7 +100,9 @@ def _remade(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]:
         if changes.only_appends(lake.upstream_log(table), part.span):
             fresh = new
         else:
-            moved = moved.union(derived(changes.removed(part.rows), table, lake, old_pins).select(*names))
+            repairs = in_force(spark, lake.quarantine(table))
+            went = derived(changes.removed(part.rows), table, lake, old_pins, repairs)
+            moved = moved.union(went.select(*names))
         keys = moved.distinct().persist()
     counts = remade(spark, table, lake, Reach(keys, part.span, part.pins, old_pins, fresh), part.stamp)
     return counts, f"made anew for the keys of what changed: {', '.join(names)}" if keys else "rewritten"

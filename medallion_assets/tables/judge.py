@@ -4,6 +4,8 @@ Frames out carry the query's columns and then ``_broken`` ARRAY<STRING> (names o
 and ``_outcome`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicate``).
 """
 
+import re
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -13,6 +15,8 @@ from medallion_assets.tables.history import with_ties_told
 from medallion_assets.tables.table import Table
 
 CHECK_PREFIX = "_check_"
+CHECK_NAME = re.compile(rf"\b{CHECK_PREFIX}\w+")
+"""A column made for rules, in a predicate."""
 
 
 def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:

@@ -17,6 +17,7 @@ from medallion_assets.ingestion.discovery import Look
 from medallion_assets.tables.errors import CheckpointMismatch
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.query import taken
+from medallion_assets.tables.replay import finish_replay, is_pending
 from medallion_assets.tables.starts import begin_anew, idle_at, position
 from medallion_assets.tables.static_changes import moved_statics
 from medallion_assets.tables.table import Table
@@ -72,8 +73,9 @@ def refresh(
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
     with held(lake.state(table, "lease"), table.key):
         take_arrivals(table, lake)
-        skipped = why_not(table, lake)
-        done = [] if skipped else taken(table, lake, spark(), run_id, trigger)
+        done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
+        skipped = "" if done else why_not(table, lake)
+        done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
         for flow in table.flows:
             if not why_not(flow, lake):
                 done, skipped = [*done, *taken(flow, lake, spark(), run_id, trigger)], ""

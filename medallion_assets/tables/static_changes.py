@@ -11,6 +11,7 @@ from medallion_assets.delta import batches, changes, log
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp
+from medallion_assets.ingestion.quarantine import JOIN, OPEN
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.lake import Lake
@@ -88,6 +89,6 @@ def _waiting(spark: SparkSession, table: Table, lake: Lake, read: Read, moved: D
     wanted = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by)
     fields = [*wanted.schema.fields, *(f for f in moved.schema.fields if f.name not in wanted.columns)]
     shape = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in fields)
-    held = spark.read.format("delta").load(str(path)).where("reason_class = 'join'")
+    held = spark.read.format("delta").load(str(path)).where(f"reason_class = '{JOIN}' AND status = '{OPEN}'")
     rows = held.select(F.from_json("row", shape).alias("r")).select("r.*")
     return rows.join(moved, list(read.on), "left_semi").select(*table.unique_by)

@@ -1,0 +1,168 @@
+"""Quarantined rows taken again: mended where asked, judged by today's rules, written once.
+
+A replay is planned in a file before it touches anything. One that dies is finished by the next replay or
+refresh of the table, with the same entries, the same fix and the same versions of everything else.
+"""
+
+import json
+import time
+import uuid
+from dataclasses import asdict, dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.delta import batches, log
+from medallion_assets.delta.batches import Batch, write_json
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import append
+from medallion_assets.delta.lease import held
+from medallion_assets.tables.choice import Choice, fixes_of
+from medallion_assets.tables.correct import Reach, remade
+from medallion_assets.tables.entries import move_entries
+from medallion_assets.tables.failures import explained
+from medallion_assets.tables.flow import batch_of
+from medallion_assets.tables.judge import counters, written_columns
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.pins import current_pins
+from medallion_assets.tables.retried import Trial, changes_of, chosen, repaired, tries_of, verdict_of
+from medallion_assets.tables.starts import position
+from medallion_assets.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay did, or with ``dry_run`` would do, in rows.
+
+    Attributes:
+        table: The table's key.
+        tried: Entries chosen.
+        written: Rows that went into the table.
+        duplicates, dropped: Rows that are good and stand there already, or that a rule lets go.
+        still_open: Rows that broke a rule again, or could not be read again.
+        replay_id: Names it in entries and commits; empty where nothing was tried.
+    """
+
+    table: str
+    tried: int
+    written: int = 0
+    duplicates: int = 0
+    dropped: int = 0
+    still_open: int = 0
+    replay_id: str = ""
+    dry_run: bool = False
+
+
+def replay(
+    table: Table,
+    lake: Lake,
+    spark: SparkSession,
+    choice: Choice,
+    fix: str = "",
+    run_id: str = "",
+    dry_run: bool = False,
+) -> Replayed:
+    """Takes chosen entries of a table's quarantine again, each at most once.
+
+    Raises:
+        ReplayRefused: The choice or the fix cannot be read; nothing was moved.
+        TableBusy: Another process writes the table.
+        ExpectationFailed: A row broke a rule that says ``fail``; nothing was moved.
+    """
+    fixes_of(fix)
+    with held(lake.state(table, "lease"), table.key):
+        finish_replay(table, lake, spark)
+        trial = _planned(table, lake, choice, fix, run_id or uuid.uuid4().hex)
+        tried = chosen(spark, table, lake, trial).count() if trial else 0
+        if trial is None or not tried:
+            return Replayed(table.key, 0, dry_run=dry_run)
+        if dry_run:
+            return _foreseen(trial, tried, table, lake, spark)
+        write_json(lake.state(table, "replay.json"), asdict(trial))
+        batch = _carried_out(trial, table, lake, spark)
+    return _told(table, trial, tried, batch)
+
+
+def is_pending(table: Table, lake: Lake) -> bool:
+    """True where a replay was begun and not ended."""
+    return lake.state(table, "replay.json").exists()
+
+
+def finish_replay(table: Table, lake: Lake, spark: SparkSession) -> list[Batch]:
+    """Ends a replay that died under way; the caller holds the table's lease."""
+    file = lake.state(table, "replay.json")
+    if not file.exists():
+        return []
+    return [_carried_out(Trial(**json.loads(file.read_text())), table, lake, spark)]
+
+
+def _planned(table: Table, lake: Lake, choice: Choice, fix: str, run_id: str) -> Trial | None:
+    version = log.version(lake.quarantine(table))
+    condition = choice.condition
+    if version is None:
+        return None
+    own = log.version(lake.path(table))
+    pins = current_pins(table, lake) | ({} if own is None else {table.key: own})
+    return Trial(uuid.uuid4().hex[:12], version, condition, fix, pins, position(table, lake).version, run_id)
+
+
+def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> Batch:
+    started, stamp = time.monotonic(), trial.stamp(table)
+    anew = table.source is None and bool(table.remade_by)
+    try:
+        counts = (_made_anew if anew else _appended)(trial, table, lake, spark)
+    except Exception as error:
+        if not stamp.committed_to(lake.path(table)):
+            # Nothing of it is in the table: it must not stand in the way of every run to come.
+            lake.state(table, "replay.json").unlink()
+        raise explained(table, error) from error
+    last = batches.newest(lake.state(table, "batches"))
+    pins = dict(last.statics) if last else {}
+    words = f"replay {trial.id}" + (f": {trial.fix}" if trial.fix else "")
+    batch = batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
+    folder, query = lake.state(table, "batches"), str(stamp.note["query"])
+    whole = batches.with_totals(folder, query, batch)
+    batches.record(folder, query, whole)
+    lake.state(table, "replay.json").unlink()
+    return whole
+
+
+def _appended(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
+    stamp = trial.stamp(table)
+    entries = chosen(spark, table, lake, trial).persist()
+    rows, misfits = verdict_of(entries, table, lake, trial)
+    verdict = rows.persist()
+    counts = _counted(verdict, table)
+    good = verdict.where("_outcome = 'good'").select(*(f"`{c}`" for c in written_columns(verdict)))
+    append(good, lake.path(table), stamp)
+    changes = changes_of(verdict, misfits, entries, table, lake, trial)
+    move_entries(changes, lake.quarantine(table), stamp)
+    counts["quarantine"] += misfits.where("status = 'open'").count()
+    return counts | {"was:quarantine": entries.count()}
+
+
+def _made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
+    typed = repaired(chosen(spark, table, lake, trial), table, lake, trial).persist()
+    move_entries(tries_of(typed.where("_unfit IS NULL"), trial), lake.quarantine(table),
+                 trial.stamp(table, "/try"))  # fmt: skip
+    names = table.remade_by
+    keys = typed.select(*(f"was.`{n}`" for n in names)).union(typed.select(*(f"now.`{n}`" for n in names)))
+    reach = Reach(keys.distinct().persist(), Span(trial.upto, trial.upto), trial.pins, trial.pins,
+                  replay=trial.id)  # fmt: skip
+    return remade(spark, table, lake, reach, trial.stamp(table))
+
+
+def _foreseen(trial: Trial, tried: int, table: Table, lake: Lake, spark: SparkSession) -> Replayed:
+    verdict, misfits = verdict_of(chosen(spark, table, lake, trial), table, lake, trial)
+    counts = _counted(verdict, table)
+    still = counts["quarantine"] + misfits.where("status = 'open'").count()
+    return Replayed(table.key, tried, counts["good"], counts["duplicate"], counts["drop"], still, "", True)
+
+
+def _counted(verdict: DataFrame, table: Table) -> dict[str, int]:
+    found = verdict.agg(*counters(table)).first()
+    return {name: int(n) for name, n in found.asDict().items()} if found else {}
+
+
+def _told(table: Table, trial: Trial, tried: int, batch: Batch) -> Replayed:
+    gone = batch.written + batch.duplicates + batch.dropped
+    return Replayed(table.key, tried, batch.written, batch.duplicates, batch.dropped, tried - gone, trial.id)
