@@ -9,6 +9,7 @@ from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.sensors import beside_the_chains, landing_sensor
 from medallion_assets.streaming_job import streaming_job
 from medallion_assets.translate import as_asset, external_specs
+from medallion_assets.verb_jobs import upkeep, verb_jobs
 
 TABLES = [table for pipeline in PIPELINES.values() for table in pipeline.tables.values()]
 # A pipeline's landing files to gold in one run: one process, one JVM.
@@ -18,6 +19,7 @@ JOBS = {
     )
     for name, pipeline in PIPELINES.items()
 }
+VERB_JOBS = verb_jobs()
 
 defs = dg.Definitions(
     assets=[
@@ -26,7 +28,8 @@ defs = dg.Definitions(
         lake_status,
     ],
     asset_checks=[gate for table in TABLES for gate in gates(table)],
-    jobs=[*JOBS.values(), *(streaming_job(pipeline) for pipeline in PIPELINES.values())],
+    jobs=[*JOBS.values(), *VERB_JOBS, *(streaming_job(pipeline) for pipeline in PIPELINES.values())],
+    schedules=[upkeep(VERB_JOBS)],
     sensors=[
         *(landing_sensor(pipeline, JOBS[name].name) for name, pipeline in PIPELINES.items()),
         beside_the_chains(),

@@ -1,7 +1,5 @@
 """A ``Table`` as a Dagster asset: the only file that knows both."""
 
-import hashlib
-import inspect
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +8,7 @@ import dagster as dg
 
 from medallion_assets import report
 from medallion_assets.resources import LakeResource, SparkResource
+from medallion_assets.tables.code import code_version
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import quarantine_name
 from medallion_assets.tables.refresh import refresh
@@ -96,7 +95,7 @@ def _spec(table: Table) -> dg.AssetSpec:
         group_name=table.pipeline,
         kinds={table.layer, "deltalake", "pyspark"},
         owners=list(table.owners),
-        code_version=_code_version(table),
+        code_version=code_version(table),
         metadata={
             "dagster/table_name": table.key.replace("/", "."),
             "output_mode": table.output_mode,
@@ -125,11 +124,6 @@ def _quarantine(table: Table) -> dg.AssetSpec:
         kinds={"deltalake", "table"},
         owners=list(table.owners),
     )
-
-
-def _code_version(table: Table) -> str:
-    # hash() differs in every process.
-    return hashlib.sha256(inspect.getsource(table.query).encode()).hexdigest()[:12]
 
 
 def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:

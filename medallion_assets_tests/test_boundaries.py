@@ -18,6 +18,7 @@ DAGSTER_ROOMS = {
     "overview",
     "announce",
     "streaming_job",
+    "verb_jobs",
 }
 MAY_IMPORT = {
     "settings": set(),
@@ -31,6 +32,7 @@ MAY_IMPORT = {
     "pipelines": {"tables"},
     "reports": {"tables", "ingestion", "delta", "run", "streaming"},
     "run": {"tables", "delta"},
+    "verbs": {"tables", "ingestion", "delta"},
     "streaming": {"run", "tables", "ingestion"},
 }
 

@@ -10,14 +10,9 @@ from medallion_assets.reports import (
     SHOWN,
     files_of,
     history_of,
-    quarantine_counts,
-    quarantine_rows,
     show,
     statuses,
 )
-
-quarantine = typer.Typer(no_args_is_help=True, help="What could not be a row, and why.")
-app.add_typer(quarantine, name="quarantine")
 
 
 @app.command()
@@ -47,22 +42,6 @@ def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = Fals
         typer.echo(json.dumps(found, indent=2, default=str))
     else:
         show.table(f"Files of {pipeline}", [{k: row[k] for k in ("table", *SHOWN)} for row in found])
-
-
-@quarantine.command("list")
-def quarantine_list(
-    names: Names = None,
-) -> None:
-    """Quarantined rows by table and rule."""
-    lake = the_lake()
-    counts = [row for t in tables_of(names or []) for row in quarantine_counts(t, lake)]
-    show.table("Quarantine", counts)
-
-
-@quarantine.command("show")
-def quarantine_show(table: str, limit: int = 20, rule: str = "") -> None:
-    """A table's quarantined rows, newest first."""
-    show.table(f"Quarantine of {table}", quarantine_rows(table_of(table), the_lake(), limit, rule))
 
 
 def _brief(status: dict[str, Any]) -> dict[str, Any]:

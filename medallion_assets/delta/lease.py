@@ -44,3 +44,16 @@ def _holder(folder: Path) -> str:
         return f"process {found['pid']} since {time.strftime('%H:%M:%S', time.gmtime(found['since']))} UTC"
     except (OSError, ValueError, KeyError):
         return "another process"
+
+
+def is_held(folder: Path) -> bool:
+    """True where a process holds the lease kept in ``folder`` now."""
+    if not (folder / "lock").exists():
+        return False
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False

@@ -14,7 +14,8 @@ from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look, discover
-from medallion_assets.ingestion.load import Place, Writer, admitted, load_files
+from medallion_assets.ingestion.load import Writer, admitted, load_files
+from medallion_assets.ingestion.places import Place
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 

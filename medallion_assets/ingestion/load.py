@@ -6,26 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.delta import log
-from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import among
 from medallion_assets.ingestion import outcomes
-from medallion_assets.ingestion.bad_records import export
-from medallion_assets.ingestion.errors import MalformedRecord
 from medallion_assets.ingestion.evolution import Growth
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
+from medallion_assets.ingestion.malformed import refuse_malformed, write_malformed
+from medallion_assets.ingestion.met_again import not_loaded
 from medallion_assets.ingestion.options import Source
-from medallion_assets.ingestion.quarantine import from_records
+from medallion_assets.ingestion.places import Place
 from medallion_assets.ingestion.reading import records_of
 from medallion_assets.ingestion.replacing import (
     clear_quarantine,
     come_again,
+    replaces_files,
     rows_before,
     superseded,
 )
@@ -33,20 +32,6 @@ from medallion_assets.ingestion.schemas import schema_for
 from medallion_assets.ingestion.select_list import selected
 from medallion_assets.ingestion.staging import Staging
 from medallion_assets.ingestion.table_features import ready_for
-
-PROVENANCE = ("_source_file", "_source_modified_at")
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a source's records go: table, quarantine, ledger and the folder of the engine's own notes."""
-
-    key: str
-    source: Source
-    path: Path
-    quarantine: Path
-    ledger: Path
-    state: Path
 
 
 @dataclass(frozen=True)
@@ -96,13 +81,17 @@ def load_files(
     """
     started, source = datetime.now(timezone.utc), place.source
     parse = replace(stamp, app_id=f"{stamp.app_id}/parse")
-    replaces = source.allow_overwrites == "replace"
+    replaces = replaces_files(source, place.state)
     old = superseded(place.ledger, files) if replaces else set()
     mine = [file for file in files if (file.path, file.modified_at) not in old]
     there = [file for file in mine if _is_as_counted(file)]
     missing = [file for file in mine if file not in there]
-    fresh = _not_loaded(spark, there, stamp, place.path)
-    again = come_again(place.ledger, fresh) if replaces else []
+    again = come_again(place.ledger, there) if replaces else []
+    # What stands of a file that came again is no sign that it was loaded: it is replaced in any case.
+    once = [file for file in there if file.path not in again]
+    fresh = not_loaded(spark, once, stamp, place.path, place.quarantine) + [
+        file for file in there if file.path in again
+    ]
     before = rows_before(place.ledger, again)
     clear_quarantine(spark, again, place.quarantine, stamp, parse)
     staging = Staging(place.state / "staging", source)
@@ -110,7 +99,7 @@ def load_files(
     instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
     loaded = _load(spark, fresh, place, staging, stamp, lambda rows: write(rows, instead_of))
     if loaded.malformed and loaded.growth is not None:
-        _refused(_records(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
+        write_malformed(_records(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()
     _record(place, fresh, missing, stamp, parse, started)
     now = {file.path: file.records for file in fresh}
@@ -141,7 +130,7 @@ def _load(
     source = place.source
     growth, records = records_with_schema(spark, files, place, staging, stamp)
     if source.malformed == "FAILFAST":
-        _refuse_malformed(records, source)
+        refuse_malformed(records, source)
     seen = Observation(f"{place.key}-{time.monotonic_ns()}")
     ready_for(spark, place.path, growth, source)
     counts = write(_rows(records.observe(seen, *_facts(source)), source, stamp))
@@ -180,60 +169,12 @@ def _rows(records: DataFrame, source: Source, stamp: Stamp) -> DataFrame:
     )
 
 
-def _refuse_malformed(records: DataFrame, source: Source) -> None:
-    first = records.where("_reason IS NOT NULL").select("_source_file", "_reason", "_raw").first()
-    if first is not None:
-        raise MalformedRecord(source.name, first["_source_file"], first["_reason"], first["_raw"] or "")
-
-
-def _refused(records: DataFrame, files: list[Entry], place: Place, stamp: Stamp) -> None:
-    """Writes malformed records to where the source wants them besides the table."""
-    source = place.source
-    if source.bad_records_path and source.malformed != "DROPMALFORMED":
-        # A relative path lies in the pipeline's folder of the lake.
-        export(records, place.path.parent.parent / source.bad_records_path, files)
-    if source.malformed == "QUARANTINE" and not stamp.committed_to(place.quarantine):
-        fresh = _not_parsed(records.sparkSession, files, stamp, place.quarantine)
-        mine = (
-            records.where(F.col("_source_file").isin([f.path for f in fresh])) if fresh != files else records
-        )
-        append(from_records(mine, stamp.batch_id, stamp.run_id), place.quarantine, stamp)
-
-
 def _is_as_counted(file: Entry) -> bool:
     try:
         found = os.lstat(file.path)
     except OSError:
         return False
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
-
-
-def _not_loaded(spark: SparkSession, files: list[Entry], stamp: Stamp, path: Path) -> list[Entry]:
-    """Gives the files whose records do not stand in the table, by path and modification time."""
-    if not _may_meet_again(stamp, path):
-        return files
-    # By Spark: the log's reader cannot read a table with widened or mapped columns.
-    found = spark.read.format("delta").load(str(path)).select(*PROVENANCE).distinct().collect()
-    known = {(row[0], _milliseconds(row[1])) for row in found}
-    return [file for file in files if (file.path, _milliseconds(file.modified_at)) not in known]
-
-
-def _milliseconds(time: datetime) -> int:
-    # Spark tells a file's time no finer.
-    return int(time.timestamp() * 1000)
-
-
-def _not_parsed(spark: SparkSession, files: list[Entry], stamp: Stamp, quarantine: Path) -> list[Entry]:
-    if not _may_meet_again(stamp, quarantine):
-        return files
-    held = spark.read.format("delta").load(str(quarantine)).where("reason_class = 'parse'")
-    known = {row[0] for row in held.select("source_file").distinct().collect()}
-    return [file for file in files if file.path not in known]
-
-
-def _may_meet_again(stamp: Stamp, path: Path) -> bool:
-    # Only a checkpoint that replaces a lost one can meet files that were loaded before.
-    return bool(stamp.note["generation"]) and not stamp.committed_to(path) and log.exists(path)
 
 
 def _record(

@@ -5,11 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medallion_assets.ingestion.errors import SourceError
-from medallion_assets.ingestion.load import Place
 from medallion_assets.ingestion.options import Source
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a source's records go: table, quarantine, ledger and the folder of the engine's own notes."""
+
+    key: str
+    source: Source
+    path: Path
+    quarantine: Path
+    ledger: Path
+    state: Path
 
 
 @dataclass(frozen=True)

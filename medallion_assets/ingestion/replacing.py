@@ -11,6 +11,15 @@ from medallion_assets.delta.merge import take_out
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
+from medallion_assets.ingestion.options import Source
+
+REPROCESSED = "reprocessed.json"
+"""Beside the checkpoint of a table some of whose files were read again on request."""
+
+
+def replaces_files(source: Source, state: Path) -> bool:
+    """True where a file that is in the ledger again stands in for what it gave before."""
+    return source.allow_overwrites == "replace" or (state / REPROCESSED).exists()
 
 
 def superseded(ledger: Path, files: Sequence[Entry]) -> set[tuple[str, object]]:

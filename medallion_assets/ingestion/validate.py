@@ -2,19 +2,20 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.ingestion.discovery import Look, entries_of
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
-from medallion_assets.ingestion.load import Place, records_with_schema
+from medallion_assets.ingestion.load import records_with_schema
+from medallion_assets.ingestion.places import Place
 from medallion_assets.ingestion.staging import Staging
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
@@ -45,9 +46,24 @@ class Validation:
 
 
 def validated(
-    place: Place, look: Look, spark: SparkSession | None, settings: Settings, rows: int
+    place: Place,
+    look: Look,
+    spark: SparkSession | None,
+    settings: Settings,
+    rows: int,
+    start: Callable[[], SparkSession] | None = None,
+    judge: Callable[[DataFrame], None] | None = None,
 ) -> Validation:
     """Reads what a load would take and judges it; ``rows`` below 0 reads all, else so many at most.
+
+    Args:
+        place: Where a load would put it.
+        look: How the landing zone is looked at.
+        spark: The session, or None: started only where something is there to read.
+        settings: What a session is started with.
+        rows: Records to read at most; below 0 for all.
+        start: Gives the session instead.
+        judge: Takes the records that fit, in the columns of ``reading``, to judge them further.
 
     Raises:
         BatchRefused: The load itself would be refused, with the same words.
@@ -58,10 +74,18 @@ def validated(
     if not files:
         return Validation(0, corrupt, 0, 0, "", {})
     with _aside(place) as aside:
-        return _judged(spark or start_session(settings), files, aside, rows, corrupt)
+        session = spark or (start() if start else start_session(settings))
+        return _judged(session, files, aside, rows, corrupt, judge)
 
 
-def _judged(spark: SparkSession, files: list[Entry], place: Place, rows: int, corrupt: int) -> Validation:
+def _judged(
+    spark: SparkSession,
+    files: list[Entry],
+    place: Place,
+    rows: int,
+    corrupt: int,
+    judge: Callable[[DataFrame], None] | None,
+) -> Validation:
     stamp = Stamp("validate", 0, {"run_id": "validate", "generation": 0})
     staging = Staging(place.state / "staging", place.source)
     growth, records = records_with_schema(spark, files, place, staging, stamp)
@@ -77,6 +101,8 @@ def _judged(spark: SparkSession, files: list[Entry], place: Place, rows: int, co
         .limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
     )
     preview = tuple(row.asDict() for row in shown.collect())
+    if judge:
+        judge(looked.where("_reason IS NULL"))
     looked.unpersist()
     columns = growth.schema.simpleString()
     return Validation(len(files), corrupt, good, sum(counts.values()), columns, dict(counts), preview)

@@ -23,6 +23,8 @@ SAFE = {
 TUNED = {
     # 200 shuffle partitions cost a table of 1,000 rows seconds; so do Delta's 50 snapshot partitions.
     "spark.sql.shuffle.partitions": "2",
+    # VACUUM lists a table's folders in this many tasks: by default 10,000, and a minute for nothing.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",

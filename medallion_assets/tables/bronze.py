@@ -8,7 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.load import PROVENANCE, Loaded, Place, admitted, load_files
+from medallion_assets.ingestion.load import Loaded, admitted, load_files
+from medallion_assets.ingestion.met_again import PROVENANCE
+from medallion_assets.ingestion.places import Place
+from medallion_assets.tables.judge import counters, judged
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.write import write_judged
@@ -36,6 +39,15 @@ def place_of(table: Table, lake: Lake) -> Place:
     return Place(
         table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
     )
+
+
+def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
+    """Gives how many of these records, in the columns of ``reading``, break each rule of the table."""
+    stamp = Stamp("", -1, {"run_id": ""})
+    rows = with_provenance(table(records.drop("_raw", "_reason")), stamp)
+    found = judged(rows, table, None).agg(*counters(table)).first()
+    counts = found.asDict() if found else {}
+    return {e.name: int(counts[f"rule:{e.name}"] or 0) for e in table.expectations}
 
 
 def with_provenance(rows: DataFrame, stamp: Stamp) -> DataFrame:

@@ -12,6 +12,7 @@ from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.quarantine import held_rows
+from medallion_assets.ingestion.replacing import replaces_files
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
@@ -60,7 +61,7 @@ def balance(table: Table, lake: Lake) -> Balance:
         late = last.total_late + last.open_rows if last else 0
         rows = _rows_stood_for(table, lake.path(table))
         return Balance(table.key, incoming(table, lake) * table.times_counted, rows, 0, dropped=late)
-    replaces = table.source is not None and table.source.allow_overwrites == "replace"
+    replaces = _replaces_files(table, lake)
     missing = 0 if replaces or last is None else last.total_missing
     return Balance(
         table.key,
@@ -93,11 +94,15 @@ def incoming(table: Table, lake: Lake) -> int:
     upstream = lake.upstream_log(table)
     if place.version < 0 or not log.exists(upstream):
         return 0
-    if table.source and table.source.allow_overwrites == "replace":
+    if _replaces_files(table, lake):
         return _records_in_newest(upstream, place.version)
     if table.source:
         return _records_in_files(upstream, place.version)
     return log.row_count(upstream, place.version)
+
+
+def _replaces_files(table: Table, lake: Lake) -> bool:
+    return table.source is not None and replaces_files(table.source, lake.state(table, "."))
 
 
 def _records_in_files(ledger: Path, version: int) -> int:

@@ -18,6 +18,7 @@ from medallion_assets.delta.merge import GONE, upsert
 from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.quarantine import TRIED
 from medallion_assets.tables.derive import derived
+from medallion_assets.tables.expectations import expect
 from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counters, judged, written_columns
 from medallion_assets.tables.keep_changes import START_AT
@@ -40,6 +41,7 @@ class Reach:
         pins, old_pins: Versions of the static inputs now, and when the rows stood as they did.
         fresh: What the query makes of the rows that came, where none went.
         replay: The replay whose repairs are tried now; those of earlier ones stand in any case.
+        as_it_stood: Rows that stand in quarantine are told from the others.
     """
 
     keys: DataFrame | None
@@ -48,13 +50,14 @@ class Reach:
     old_pins: Mapping[str, int]
     fresh: DataFrame | None = None
     replay: str = ""
+    as_it_stood: bool = False
 
 
 def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp) -> dict[str, int]:
     """Writes the rows of the reach as upstream gives them now; gives how the counts of ``judge`` moved."""
     before = None
     if reach.span.after >= 0:
-        stood = replace(reach, replay="")
+        stood = replace(reach, replay="", as_it_stood=bool(reach.replay))
         before = _rows_of_keys(spark, table, lake, stood, reach.span.after, reach.old_pins).persist()
     if before is not None and reach.fresh is not None:
         # Upstream only grew: what stood and what came is all there is, and upstream is read once.
@@ -66,9 +69,7 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
         counts = _counted(now, table)
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
-        was = _counted(judged(before, table, None), table) if before is not None else {}
-        if reach.replay:
-            counts, was = _of_replay(now, table)
+        was = _as_it_stood(before, table) if before is not None else {}
     finally:
         for frame in (now, before, reach.keys):
             if frame is not None:
@@ -76,12 +77,13 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     return counts | {f"was:{name}": was.get(name, 0) for name in counts}
 
 
-def _of_replay(now: DataFrame, table: Table) -> tuple[dict[str, int], dict[str, int]]:
-    """Gives how the rows a replay tries were counted: before it, all of them stood in quarantine."""
-    if TRIED not in now.columns:
-        return {}, {}
-    counts = _counted(now.where(TRIED), table)
-    return counts, {"quarantine": sum(n for name, n in counts.items() if not name.startswith("rule:"))}
+def _as_it_stood(before: DataFrame, table: Table) -> dict[str, int]:
+    """Gives how the rows were counted: one that waits in quarantine was no row, whatever rules say now."""
+    if TRIED in before.columns:
+        waits = expect("waits", f"NOT coalesce({TRIED}, false)")
+        stood = replace(table, expectations=(*table.expectations, waits))
+        return _counted(judged(before, stood, None), table)
+    return _counted(judged(before, table, None), table)
 
 
 def _rows_of_keys(
@@ -89,7 +91,7 @@ def _rows_of_keys(
 ) -> DataFrame:
     """Gives all that the query makes of upstream, as it was at a version, for the keys of the reach."""
     upstream = lake.upstream_log(table)
-    repairs = in_force(spark, lake.quarantine(table), reach.replay)
+    repairs = in_force(spark, lake.quarantine(table), reach.replay, reach.as_it_stood)
     rows = derived(_as_of(spark, upstream, version, reach.span.upto), table, lake, pins, repairs)
     for other in other_flows(table):
         taken = position(other, lake).version

@@ -11,6 +11,7 @@ from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.stream import State, Trigger, drain, stamp_of
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.tables.bronze import write_files
+from medallion_assets.tables.code import code_version
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import write_changes
@@ -34,12 +35,13 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
         RefreshFailed: A micro-batch could not be written; it was not committed.
     """
     done: list[Batch] = []
-    checkpoint = lake.state(table, "checkpoint")
+    checkpoint, code = lake.state(table, "checkpoint"), code_version(table)
 
     def write(rows: DataFrame, number: int) -> None:
         stamp = stamp_of(
             table.key, lake.path(table), checkpoint, number, run_id, not table.source, table.flow
         )
+        stamp = replace(stamp, note={**stamp.note, "code": code})
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
     newest, stood = log.version(lake.upstream_log(table)), log.exists(lake.path(table))

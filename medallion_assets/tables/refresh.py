@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -54,6 +54,7 @@ def refresh(
     spark: Callable[[], SparkSession],
     run_id: str = "",
     trigger: Trigger = "availableNow",
+    again: Collection[str] = (),
 ) -> Refresh:
     """Takes what is new to the table, once, and says what became of it.
 
@@ -63,6 +64,7 @@ def refresh(
         spark: Gives the session; called only where there is something to do.
         run_id: Goes into commits and quarantine rows; made up where empty.
         trigger: ``availableNow``, or ``once`` for all that is new in one micro-batch.
+        again: Landing files to read again, in the place of what they gave before.
 
     Raises:
         TableBusy: Another process writes the table and did not end in time.
@@ -73,6 +75,8 @@ def refresh(
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
     with held(lake.state(table, "lease"), table.key):
         take_arrivals(table, lake)
+        if again:
+            take_arrivals(table, lake, again)
         done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
         skipped = "" if done else why_not(table, lake)
         done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
@@ -101,12 +105,13 @@ def full_refresh(table: Table, lake: Lake) -> None:
             begin_anew(stream, lake)
 
 
-def take_arrivals(table: Table, lake: Lake) -> None:
-    """Lets discovery add new landing files to the ledger, where the table reads any."""
+def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None:
+    """Lets discovery add new landing files to the ledger, where the table reads any, or these again."""
     if table.source and not is_filled(table, lake):
         folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
-            discover(folder, ledger, table.source, Look(lake.settings.settle_seconds))
+            look = Look(0, again, True) if again else Look(lake.settings.settle_seconds)
+            discover(folder, ledger, table.source, look)
 
 
 def take_away(table: Table, lake: Lake) -> None:

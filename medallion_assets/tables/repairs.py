@@ -26,21 +26,30 @@ def as_text(rows: DataFrame) -> Column:
     return F.to_json(F.struct(*kept), AS_JSON)
 
 
-def in_force(spark: SparkSession, quarantine: Path, replay: str = "") -> DataFrame | None:
+def in_force(
+    spark: SparkSession, quarantine: Path, replay: str = "", as_it_stood: bool = False
+) -> DataFrame | None:
     """Gives the entries whose repair stands: those replayed, and those of the replay under way.
 
+    With ``as_it_stood`` also every other entry, as the row it is, so that a frame can tell which of its
+    rows stand in quarantine.
+
     Returns:
-        ``entry_id``, ``row``, ``repaired`` STRING, ``tried`` BOOLEAN (of the replay under way); None
-        where there are none, told by the log alone.
+        ``entry_id``, ``row``, ``repaired`` STRING, ``tried`` BOOLEAN (not replayed before); None where
+        there are none, told by the log alone.
     """
     told = f"status = '{REPLAYED}'" + (f" OR replay_id = {literal(replay)}" if replay else "")
+    told = "true" if as_it_stood else told
     known = {name for name, _ in log.schema(quarantine)}
     if "repaired" not in known or not log.rows(quarantine, f"SELECT 1 FROM t WHERE {told} LIMIT 1"):
         return None
     # At its version: a cached frame is read anew when its table moves on, and would say something else then.
     held = at_version(spark, quarantine, log.version(quarantine) or 0).where(told)
-    typed = held.where(f"repaired IS NOT NULL AND reason_class NOT IN ('{PARSE}', '{QUERY}')")
-    return typed.select("entry_id", "row", "repaired", (F.col("status") != REPLAYED).alias("tried"))
+    open_still = F.col("status") != REPLAYED
+    becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).otherwise(F.col("repaired"))
+    typed = held.withColumn("repaired", becomes).where("repaired IS NOT NULL")
+    typed = typed.where(f"reason_class NOT IN ('{PARSE}', '{QUERY}')")
+    return typed.select("entry_id", "row", "repaired", open_still.alias("tried"))
 
 
 def mended(rows: DataFrame, repairs: DataFrame | None) -> DataFrame:

@@ -46,8 +46,13 @@ def span_of(table: Table, lake: Lake, number: int) -> Span:
 
 def begin_anew(table: Table, lake: Lake) -> None:
     """Makes the table's next batch take all of upstream and replace what stands."""
-    checkpoint = lake.state(table, "checkpoint")
     write_json(lake.state(table, "start.json"), {"version": None, "anew": True})
+    forget_checkpoint(table, lake)
+
+
+def forget_checkpoint(table: Table, lake: Lake) -> None:
+    """Drops the checkpoint: the next batch begins where the table's own commits say it stands."""
+    checkpoint = lake.state(table, "checkpoint")
     if checkpoint.exists():
         # One rename: a checkpoint half deleted would start in its middle.
         aside = checkpoint.with_name("checkpoint.old")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from medallion_assets.delta import log
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.errors import MalformedRecord
 
@@ -151,3 +152,18 @@ def test_a_bad_records_path_gets_path_record_and_reason(landed, autoload, tmp_pa
     found = json.loads(part.read_text())
     assert (found["record"], found["reason"]) == ("broken", "malformed JSON")
     assert found["path"].endswith("a.json")
+
+
+PLACED = {
+    "lines.json": ('{"id": 1}\n\nbroken\n{"id": 2}\r\nbroken\n', ["line 3", "line 5"]),
+    "pretty.json": ('[{"id": 1},\n {"id": 2}]\n{"id":', ["record 3"]),
+    "utf16.json": ('{"id": 1}\nbroken\n'.encode("utf-16"), ["line 2"]),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_a_malformed_record_says_where_in_its_file_it_stands(landed, autoload, name):
+    content, places = PLACED[name]
+    result = autoload(landed(**{name: content}), "json", schema="id INT")
+    held = log.rows(result.quarantine, "SELECT position FROM t ORDER BY position")
+    assert [row["position"] for row in held] == places

@@ -1,0 +1,75 @@
+"""What stands in quarantine, and what a person does with it."""
+
+from typing import Annotated
+
+import typer
+
+from medallion_assets.cli.app import Names, app, table_of, tables_of, the_lake
+from medallion_assets.cli.verbs import DryRun, Files, carry_out
+from medallion_assets.reports import quarantine_counts, quarantine_rows, show
+from medallion_assets.tables.choice import Choice
+from medallion_assets.verbs import Asked
+
+quarantine = typer.Typer(no_args_is_help=True, help="What could not be a row, and why.")
+app.add_typer(quarantine, name="quarantine")
+
+Ids = Annotated[list[str] | None, typer.Option("--id", help="An entry, or how its id begins.")]
+Rules = Annotated[list[str] | None, typer.Option("--rule", help="Rows that broke this rule.")]
+Reasons = Annotated[list[str] | None, typer.Option("--reason", help="parse, rule, join or query.")]
+Where = Annotated[str, typer.Option(help="SQL over the quarantine's columns.")]
+
+
+@quarantine.command("list")
+def list_counts(names: Names = None) -> None:
+    """Quarantined rows by table and rule."""
+    lake = the_lake()
+    counts = [row for t in tables_of(names or []) for row in quarantine_counts(t, lake)]
+    show.table("Quarantine", counts)
+
+
+@quarantine.command("show")
+def show_rows(table: str, limit: int = 20, rule: str = "") -> None:
+    """A table's quarantined rows, newest first."""
+    show.table(f"Quarantine of {table}", quarantine_rows(table_of(table), the_lake(), limit, rule))
+
+
+@quarantine.command()
+def replay(
+    names: Names = None,
+    id_: Ids = None,
+    rule: Rules = None,
+    reason: Reasons = None,
+    file: Files = None,
+    where: Where = "",
+    fix: Annotated[str, typer.Option(help="column = SQL expression, separated by commas.")] = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Take open rows again, mended by --fix, by today's rules; a good one reaches its table once."""
+    choice = _choice(id_, rule, reason, file, where)
+    carry_out("replay", names, Asked(dry_run, choice, fix))
+
+
+@quarantine.command()
+def discard(
+    names: Names = None,
+    why: Annotated[str, typer.Option(help="Stays with the rows.")] = "",
+    id_: Ids = None,
+    rule: Rules = None,
+    reason: Reasons = None,
+    file: Files = None,
+    where: Where = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Give open rows up: they stay, with the reason, and are not tried again."""
+    choice = _choice(id_, rule, reason, file, where)
+    carry_out("discard", names, Asked(dry_run, choice, why=why))
+
+
+def _choice(
+    ids: list[str] | None,
+    rules: list[str] | None,
+    reasons: list[str] | None,
+    files: list[str] | None,
+    where: str,
+) -> Choice:
+    return Choice(tuple(ids or ()), tuple(rules or ()), tuple(reasons or ()), tuple(files or ()), where)

@@ -1,0 +1,43 @@
+"""``replay`` and ``discard``: quarantined rows taken again, or given up."""
+
+from medallion_assets.ingestion.quarantine import held_rows
+from medallion_assets.tables.discard import discard as given_up
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.replay import replay as taken_again
+from medallion_assets.tables.table import Table
+from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+
+
+def replay(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
+    """Mends chosen quarantined rows, judges them by today's rules and writes the good ones, once.
+
+    Raises:
+        ReplayRefused: The choice or the fix cannot be read; nothing was moved.
+    """
+    if not held_rows(lake.quarantine(table)):
+        return Told(table.key, "nothing stands in its quarantine")
+    done = taken_again(table, lake, spark(), asked.choice, asked.fix, asked.run_id, asked.dry_run)
+    if not done.tried:
+        return Told(table.key, "no open row is as the choice says")
+    word = "would be" if asked.dry_run else "were"
+    words = f"{done.tried} rows {word} tried: {done.written} written, {done.still_open} stay open"
+    words += f", {done.duplicates} stand already" if done.duplicates else ""
+    words += f", {done.dropped} dropped by rule" if done.dropped else ""
+    shown = ("tried", "written", "still_open", "duplicates", "dropped", "replay_id")
+    numbers = {name: getattr(done, name) for name in shown}
+    reads = "its quarantine" + ("" if table.source else " and its upstream tables")
+    return Told(table.key, words, reads, "the table and its quarantine", downstream_of(table), True, numbers)
+
+
+def discard(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
+    """Gives up chosen quarantined rows: they stay, marked with the reason, and are not tried again.
+
+    Raises:
+        ReplayRefused: No reason is given, or the choice cannot be read; nothing was moved.
+    """
+    if not held_rows(lake.quarantine(table)):
+        return Told(table.key, "nothing stands in its quarantine")
+    count = given_up(table, lake, spark(), asked.choice, asked.why, asked.dry_run)
+    word = "would be" if asked.dry_run else "were"
+    words = f"{count} rows {word} given up: {asked.why}"
+    return Told(table.key, words, "its quarantine", "its quarantine", (), True, {"discarded": count})

@@ -1,0 +1,30 @@
+"""``undo``: a table as it was before its last full refresh."""
+
+from medallion_assets.delta import log
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.table import Table
+from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+from medallion_assets.verbs.before import put_back, remembered
+
+
+def undo(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
+    """Puts the rows, quarantine and checkpoint back that the last full refresh replaced.
+
+    What landed upstream since is taken by the next run.
+
+    Raises:
+        TableBusy: Another process writes the table.
+    """
+    told = remembered(table, lake)
+    if not told:
+        return Told(
+            table.key, "refused: no full refresh of it is remembered. Nothing was changed", well=False
+        )
+    then, now = told["versions"]["table"], log.version(lake.path(table))
+    if asked.dry_run:
+        words = f"version {now} would make way for what version {then} holds"
+    else:
+        put_back(table, lake, spark())
+        words = f"version {then} stands again, as version {log.version(lake.path(table))}"
+    writes = "table, quarantine and checkpoint"
+    return Told(table.key, words, "its own earlier versions", writes, downstream_of(table))
