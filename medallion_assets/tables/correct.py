@@ -25,6 +25,7 @@ from medallion_assets.tables.keep_changes import START_AT
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.pins import at_version, current_pins
+from medallion_assets.tables.poison import sound
 from medallion_assets.tables.quarantined import replace_quarantined
 from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.starts import position
@@ -90,13 +91,14 @@ def _rows_of_keys(
     spark: SparkSession, table: Table, lake: Lake, reach: Reach, version: int, pins: Mapping[str, int]
 ) -> DataFrame:
     """Gives all that the query makes of upstream, as it was at a version, for the keys of the reach."""
-    upstream = lake.upstream_log(table)
-    repairs = in_force(spark, lake.quarantine(table), reach.replay, reach.as_it_stood)
-    rows = derived(_as_of(spark, upstream, version, reach.span.upto), table, lake, pins, repairs)
+    upstream, quarantine = lake.upstream_log(table), lake.quarantine(table)
+    repairs = in_force(spark, quarantine, reach.replay, reach.as_it_stood)
+    sane = sound(_as_of(spark, upstream, version, reach.span.upto), spark, quarantine, reach.replay)
+    rows = derived(sane, table, lake, pins, repairs)
     for other in other_flows(table):
         taken = position(other, lake).version
         if taken >= 0:
-            theirs = at_version(spark, lake.upstream_log(other), taken)
+            theirs = sound(at_version(spark, lake.upstream_log(other), taken), spark, quarantine)
             made = derived(theirs, other, lake, current_pins(other, lake), repairs)
             rows = rows.unionByName(made, allowMissingColumns=True)
     return _of_keys(rows, reach.keys)

@@ -2,18 +2,21 @@
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import batches, changes, log
 from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.changes import Span
+from medallion_assets.delta.changes import ADDED, CHANGE_COLUMNS, CHANGE_TYPE, REMOVED, Span
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.incremental import write_incremental
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version, pinned_versions
+from medallion_assets.tables.poison import isolated, may_be_poisoned, parted, take_out_gone
 from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.write import write_judged
@@ -39,12 +42,46 @@ def write_changes(rows: DataFrame, table: Table, lake: Lake, span: Span, stamp: 
     if table.output_mode == "incremental":
         strategy = write_incremental(rows, table, lake, pins, span, stamp)
         counts: dict[str, int] = {}
-    elif table.keeps or _takes_back(table, lake, span):
-        counts, strategy = _remade(part, table, lake)
     else:
-        counts, strategy = _appended(part, table, lake), "appended"
+        counts, strategy = _written(part, table, lake)
     batch = batch_of(counts, table, stamp, pins, strategy, time.monotonic() - started)
     return replace(batch, whole=span.after < 0)
+
+
+def _written(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]:
+    """Writes the batch; where rows stop it, without those rows."""
+    quarantine, going = lake.quarantine(table), None
+    if not changes.only_appends(lake.upstream_log(table), part.span):
+        went, going = parted(changes.removed(part.rows), quarantine)
+        part = replace(part, rows=_as_changes(changes.added(part.rows), went))
+    anew = bool(table.keeps) or _takes_back(table, lake, part.span)
+    write = _remade if anew else _appended
+    try:
+        done = write(part, table, lake)
+    except Exception as error:
+        if not may_be_poisoned(error, table) or part.stamp.committed_to(lake.path(table)):
+            raise
+        query = partial(derived, table=table, lake=lake, pins=part.pins)
+        added = changes.added(part.rows)
+        rest = isolated(added, query, quarantine, part.stamp)
+        if rest is None:
+            raise
+        rows = _as_changes(rest, changes.removed(part.rows))
+        done = _with_poison(write(replace(part, rows=rows), table, lake), added.count() - rest.count())
+    take_out_gone(going, quarantine, part.stamp)
+    return done
+
+
+def _with_poison(done: tuple[dict[str, int], str], poison: int) -> tuple[dict[str, int], str]:
+    counts, strategy = done
+    counts = counts | {"quarantine": counts.get("quarantine", 0) + poison}
+    return counts, f"{strategy}; {poison} rows the query failed on are in quarantine"
+
+
+def _as_changes(added: DataFrame, removed: DataFrame) -> DataFrame:
+    told = added.withColumn(CHANGE_TYPE, F.lit(ADDED[0]))
+    told = told.unionByName(removed.withColumn(CHANGE_TYPE, F.lit(REMOVED[0])))
+    return told.withColumns({name: F.lit(None) for name in CHANGE_COLUMNS[1:]})
 
 
 def _last_pins(table: Table, lake: Lake) -> dict[str, int]:
@@ -80,12 +117,12 @@ def batch_of(
     )
 
 
-def _appended(part: Part, table: Table, lake: Lake) -> dict[str, int]:
+def _appended(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]:
     path = lake.path(table)
     own = part.pins.get(table.key)
     existing = at_version(part.rows.sparkSession, path, own) if own is not None and table.unique_by else None
     rows = derived(changes.added(part.rows), table, lake, part.pins)
-    return write_judged(rows, table, path, lake.quarantine(table), existing, part.stamp)
+    return write_judged(rows, table, path, lake.quarantine(table), existing, part.stamp), "appended"
 
 
 def _remade(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]:

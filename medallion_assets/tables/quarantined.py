@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.ingestion.quarantine import ENTRY, JOIN, OPEN, REPLAYED, RULE, shaped
+from medallion_assets.ingestion.quarantine import ENTRY, JOIN, OPEN, QUERY, REPLAYED, RULE, shaped
 from medallion_assets.tables.entries import COMES, SETTLES, STEP, leaving, move_entries, with_history
 from medallion_assets.tables.repairs import as_text
 from medallion_assets.tables.table import Table
@@ -58,7 +58,9 @@ def replace_quarantined(
 def _exchange(
     judged: DataFrame, refused: DataFrame, table: Table, path: Path, keys: DataFrame | None, stamp: Stamp
 ) -> None:
-    there = judged.sparkSession.read.format("delta").load(str(path)).where(f"status <> '{REPLAYED}'")
+    # What the query cannot take is in no frame of it: such entries go when their rows upstream do.
+    mine = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
+    there = judged.sparkSession.read.format("delta").load(str(path)).where(mine)
     ends = settled(judged, table) if ENTRY in judged.columns else None
     if ends is not None:
         refused = refused.join(ends.select("entry_id"), "entry_id", "left_anti")

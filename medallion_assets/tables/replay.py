@@ -16,15 +16,26 @@ from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import append
 from medallion_assets.delta.lease import held
+from medallion_assets.ingestion.quarantine import QUERY
 from medallion_assets.tables.choice import Choice, fixes_of
 from medallion_assets.tables.correct import Reach, remade
+from medallion_assets.tables.derive import derived
 from medallion_assets.tables.entries import move_entries
 from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.judge import counters, written_columns
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import current_pins
-from medallion_assets.tables.retried import Trial, changes_of, chosen, repaired, tries_of, verdict_of
+from medallion_assets.tables.retried import (
+    Trial,
+    changes_of,
+    chosen,
+    ended,
+    repaired_inputs,
+    repaired_typed,
+    tries_of,
+    verdict_of,
+)
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
 
@@ -141,14 +152,21 @@ def _appended(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> di
 
 
 def _made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
-    typed = repaired(chosen(spark, table, lake, trial), table, lake, trial).persist()
-    move_entries(tries_of(typed.where("_unfit IS NULL"), trial), lake.quarantine(table),
-                 trial.stamp(table, "/try"))  # fmt: skip
+    entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
+    typed = repaired_typed(entries, table, lake, trial).persist()
+    inputs = repaired_inputs(entries.where(f"reason_class = '{QUERY}'"), table, lake, trial)
+    tries = tries_of(typed.where("_unfit IS NULL"), trial).unionByName(tries_of(inputs, trial))
+    move_entries(tries, path, trial.stamp(table, "/try"))
     names = table.remade_by
     keys = typed.select(*(f"was.`{n}`" for n in names)).union(typed.select(*(f"now.`{n}`" for n in names)))
-    reach = Reach(keys.distinct().persist(), Span(trial.upto, trial.upto), trial.pins, trial.pins,
-                  replay=trial.id)  # fmt: skip
-    return remade(spark, table, lake, reach, trial.stamp(table))
+    taken = derived(inputs.select("now.*"), table, lake, trial.pins)
+    keys = keys.union(taken.select(*names)).distinct().persist()
+    reach = Reach(keys, Span(trial.upto, trial.upto), trial.pins, trial.pins, replay=trial.id)
+    counts = remade(spark, table, lake, reach, trial.stamp(table))
+    move_entries(ended(inputs, trial), path, trial.stamp(table, "/settle"))
+    # Rows the query failed on stood in quarantine, and in no frame it could give.
+    counts["was:quarantine"] = counts.get("was:quarantine", 0) + inputs.count()
+    return counts
 
 
 def _foreseen(trial: Trial, tried: int, table: Table, lake: Lake, spark: SparkSession) -> Replayed:

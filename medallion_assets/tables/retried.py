@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, StringType, StructType
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.quarantine import AS_JSON, ENTRY, FROM_JSON, OPEN, PARSE, REPLAYED
+from medallion_assets.ingestion.quarantine import AS_JSON, ENTRY, FROM_JSON, OPEN, PARSE, QUERY, REPLAYED
 from medallion_assets.ingestion.reparse import read_again
 from medallion_assets.tables.bronze import place_of, with_provenance
 from medallion_assets.tables.choice import fixes_of, mended
@@ -74,7 +74,16 @@ def repaired(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> Data
     Raises:
         ReplayRefused: The fix speaks of columns the rows have not.
     """
-    schema = row_schema(table, lake, entries.sparkSession, trial)
+    return _as_tried(entries, row_schema(table, lake, entries.sparkSession, trial), trial)
+
+
+def repaired_inputs(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:
+    """Gives entries the query failed on, rows of upstream, in the columns of ``repaired``."""
+    upstream = at_version(entries.sparkSession, lake.upstream_log(table), trial.upto)
+    return _as_tried(entries, upstream.schema, trial)
+
+
+def _as_tried(entries: DataFrame, schema: StructType, trial: Trial) -> DataFrame:
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     options = {**FROM_JSON, "columnNameOfCorruptRecord": UNFIT}
     rows = entries.select("entry_id", F.from_json("row", wanted, options).alias("was"))
@@ -88,7 +97,7 @@ def repaired(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> Data
 def repaired_typed(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:
     """Gives ``repaired`` of those entries that are rows, and none where the fix is of raw records."""
     of_records = "row" in fixes_of(trial.fix)
-    typed = entries.where(F.col("reason_class") != PARSE).where(F.lit(not of_records))
+    typed = entries.where(f"reason_class NOT IN ('{PARSE}', '{QUERY}')").where(F.lit(not of_records))
     return repaired(typed, table, lake, replace(trial, fix="") if of_records else trial)
 
 
@@ -118,13 +127,20 @@ def verdict_of(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> tu
     """
     spark = entries.sparkSession
     raw = entries.where(F.col("reason_class") == PARSE)
+    taken = entries.where(F.col("reason_class") == QUERY)
     typed = repaired_typed(entries, table, lake, trial)
     rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]
     rows = with_matches_told(rows, table, lake, trial.pins, spark)
-    misfits = _stays(typed.where(f"{UNFIT} IS NOT NULL"), F.array(F.lit(NO_LONGER)))
+    misfits = _ends(typed.where(f"{UNFIT} IS NOT NULL"), OPEN, F.array(F.lit(NO_LONGER)))
     if table.source and not raw.isEmpty():
         again, read = _read_again(raw, table, lake, trial)
         rows, misfits = rows.unionByName(again, allowMissingColumns=True), misfits.unionByName(read)
+    if not table.source and not taken.isEmpty():
+        inputs = repaired_inputs(taken, table, lake, trial)
+        again = derived(inputs.select("now.*"), table, lake, trial.pins)
+        again = again.withColumn(ENTRY, F.lit(None).cast("string"))
+        rows = rows.unionByName(again, allowMissingColumns=True)
+        misfits = misfits.unionByName(_ends(inputs, REPLAYED, F.array().cast("array<string>")))
     own = trial.pins.get(table.key)
     known = bool(table.counted_once_by or table.unique_within) and not table.keeps
     existing = at_version(spark, lake.path(table), own) if known and own is not None else None
@@ -149,6 +165,12 @@ def tries_of(typed: DataFrame, trial: Trial) -> DataFrame:
     open_still = F.lit(None).cast("string").alias("status")
     none = F.array().cast("array<string>").alias("rules")
     return _signed(typed.select("entry_id", open_still, none, "repaired"), trial)
+
+
+def ended(inputs: DataFrame, trial: Trial) -> DataFrame:
+    """Gives entries the query took this time as replayed."""
+    ends = _ends(inputs, REPLAYED, F.array().cast("array<string>"))
+    return _signed(ends, trial).withColumn("attempts", F.lit(0))
 
 
 def _signed(ends: DataFrame, trial: Trial) -> DataFrame:
@@ -183,6 +205,6 @@ def _reasons() -> Column:
     return F.array_compact(F.array("_reason"))
 
 
-def _stays(typed: DataFrame, rules: Column) -> DataFrame:
-    told = {"status": F.lit(OPEN), "rules": rules}
+def _ends(typed: DataFrame, status: str, rules: Column) -> DataFrame:
+    told = {"status": F.lit(status), "rules": rules}
     return typed.select("entry_id", *(c.alias(n) for n, c in told.items()), "repaired")
