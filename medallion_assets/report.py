@@ -111,6 +111,10 @@ def expectations_table(table: Table) -> str:
         {"rule": e.name, "good rows": f"`{e.predicate}`", "otherwise": e.otherwise}
         for e in table.expectations
     ]
+    rules += [
+        {"rule": r.name, "good rows": f"{r.kind} {', '.join(r.columns)}", "otherwise": r.otherwise}
+        for r in table.set_rules
+    ]
     return _grid(rules) if rules else "none"
 
 

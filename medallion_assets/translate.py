@@ -83,6 +83,7 @@ def _inline_checks(table: Table) -> list[str]:
     names += [SCHEMA] if source and source.learns else []
     names += [RESCUED] if source and source.rescued else []
     names += [LATE] if table.watermarked else []
+    names += [rule.name for rule in table.set_rules if rule.otherwise == "warn"]
     return [*names, *(e.name for e in table.expectations)]
 
 

@@ -13,6 +13,7 @@ from medallion_assets.tables.expectations import Expectation, expect
 from medallion_assets.tables.keep_changes import Changes
 from medallion_assets.tables.layout import Layout
 from medallion_assets.tables.rules import refuse_flow, refuse_what_cannot_work
+from medallion_assets.tables.set_rules import SetRule
 from medallion_assets.tables.table import Layer, OutputMode, Read, Table
 
 Query = Callable[..., DataFrame | str]
@@ -83,7 +84,7 @@ class Pipeline:
         query: Query,
         *,
         output_mode: OutputMode = "append",
-        expectations: Sequence[Expectation] = (),
+        expectations: Sequence[Expectation | SetRule] = (),
         unique_by: str | Sequence[str] = (),
         counts_rows: str = "",
         once: bool = False,
@@ -100,12 +101,14 @@ class Pipeline:
         """
         keys = (unique_by,) if isinstance(unique_by, str) else tuple(unique_by)
         reads = _reads(query)
-        rules = (*expectations, *_implied(keys, reads, keeps, output_mode))
+        of_rows = [rule for rule in expectations if isinstance(rule, Expectation)]
+        of_sets = tuple(rule for rule in expectations if isinstance(rule, SetRule))
+        rules = (*of_rows, *_implied(keys, reads, keeps, output_mode))
         mode = "changes" if keeps else output_mode
         table = Table(
             self.name, layer, query.__name__, query, reads, mode, rules, keys, counts_rows,
             self.owners, _place(query), once, self.tables, keeps, times_counted,
-            layout or Layout(), unique_over, unique_within,
+            layout or Layout(), unique_over, unique_within, set_rules=of_sets,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

@@ -1,11 +1,13 @@
 """Rules of good rows: SQL predicates, and what becomes of a row that breaks one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from medallion_assets.delta.names import among
 from medallion_assets.tables.errors import DeclarationError
 
 Otherwise = Literal["warn", "drop", "quarantine", "fail"]
@@ -19,9 +21,26 @@ class Expectation:
     name: str
     predicate: str
     otherwise: Otherwise
+    at_most: float | None = None
+    in_percent: bool = False
+
+    def allows(self, broken: int, rows: int) -> bool:
+        """True where so many rows of a batch may break it."""
+        if self.at_most is None:
+            return True
+        return broken <= (self.at_most * rows / 100 if self.in_percent else self.at_most)
 
 
-def expect(name: str, predicate: str, otherwise: Otherwise = "quarantine") -> Expectation:
+def accepted_values(
+    name: str, column: str, values: Iterable[str], otherwise: Otherwise = "quarantine"
+) -> Expectation:
+    """Gives the rule that a column holds one of these texts; NULL has failed."""
+    return expect(name, among(f"`{column}`", values), otherwise)
+
+
+def expect(
+    name: str, predicate: str, otherwise: Otherwise = "quarantine", at_most: int | str | None = None
+) -> Expectation:
     """Gives a rule for a table's ``expectations``.
 
     Args:
@@ -30,6 +49,8 @@ def expect(name: str, predicate: str, otherwise: Otherwise = "quarantine") -> Ex
             with ``_check_`` is there for predicates only and is not written.
         otherwise: ``warn`` keeps and counts the row, ``drop`` counts it and lets it go,
             ``quarantine`` moves it, ``fail`` stops the run before anything is written.
+        at_most: Rows of a batch that may break it, as a number or ``"5%"``; where more do, the run
+            stops before anything of the batch is written. The batch is judged before it is published.
 
     Raises:
         DeclarationError: The rule has no name, an unknown outcome, or does not parse.
@@ -42,4 +63,17 @@ def expect(name: str, predicate: str, otherwise: Otherwise = "quarantine") -> Ex
         sqlglot.parse_one(f"SELECT 1 WHERE {predicate}", dialect="spark")
     except SqlglotError as error:
         raise DeclarationError(f"expectation {name}: {predicate!r} does not parse: {error}") from error
-    return Expectation(name, predicate, otherwise)
+    return Expectation(name, predicate, otherwise, *_bound(name, at_most))
+
+
+def _bound(name: str, at_most: int | str | None) -> tuple[float | None, bool]:
+    if at_most is None:
+        return None, False
+    text = str(at_most).strip()
+    try:
+        bound = float(text.removesuffix("%"))
+    except ValueError:
+        bound = -1
+    if not bound >= 0 or (text.endswith("%") and bound > 100):
+        raise DeclarationError(f"expectation {name}: at_most {at_most!r} is neither rows nor a percentage")
+    return bound, text.endswith("%")

@@ -10,7 +10,7 @@ STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STA
 
 def explained(table: Table, error: BaseException) -> Exception:
     """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
-    if isinstance(error, (BatchRefused, ReplayRefused)):
+    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed)):
         return error
     text = str(error)
     for rule in table.expectations:

@@ -16,7 +16,7 @@ from medallion_assets.delta.names import literal, quoted
 from medallion_assets.ingestion.errors import BatchRefused
 from medallion_assets.ingestion.quarantine import FROM_JSON, QUERY, REPLAYED, shaped
 from medallion_assets.tables.entries import LEAVES, STEP, move_entries
-from medallion_assets.tables.errors import RepeatedKeys, SchemaRefused
+from medallion_assets.tables.errors import ExpectationFailed, RepeatedKeys, SchemaRefused
 from medallion_assets.tables.pins import at_version
 from medallion_assets.tables.repairs import as_text, numbered
 from medallion_assets.tables.table import Table
@@ -25,7 +25,7 @@ MOST = 20
 """Rows a batch may lose to quarantine in this way: more, and it is the query that is wrong."""
 
 QUERY_FAILED = "query_failed"
-OURS = (BatchRefused, RepeatedKeys, SchemaRefused)
+OURS = (BatchRefused, ExpectationFailed, RepeatedKeys, SchemaRefused)
 
 
 Runs = Callable[[DataFrame], DataFrame]

@@ -33,7 +33,7 @@ def refuse_flow(flow: Table, into: Table) -> None:
 
 def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
     odd = [part for part in (table.pipeline, table.name) if not NAME.fullmatch(part)]
-    names = [e.name for e in table.expectations]
+    names = [e.name for e in (*table.expectations, *table.set_rules)]
     twice = sorted({name for name in names if names.count(name) > 1})
     problems = [f"the name {part!r} is not lower-case letters, digits and _" for part in odd]
     problems += [f"the expectation {name} stands twice" for name in twice]

@@ -8,6 +8,7 @@ from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.set_rules import SetRule, answer_of
 from medallion_assets.tables.table import Table
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
@@ -30,6 +31,7 @@ def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
     yield conservation(table, lake)
     if table.named_once_by:
         yield unique_keys(table, lake)
+    yield from (set_rule(rule, table, lake) for rule in table.set_rules if rule.otherwise == "fail")
     yield from facts(table, lake)
 
 
@@ -44,6 +46,13 @@ def facts(table: Table, lake: Lake) -> Iterator[Verdict]:
     if table.watermarked:
         yield no_late_rows(table, lake)
     yield from expectations(table, lake)
+    yield from (set_rule(rule, table, lake) for rule in table.set_rules if rule.otherwise == "warn")
+
+
+def set_rule(rule: SetRule, table: Table, lake: Lake) -> Verdict:
+    """Gives how the table as a whole stands to a rule; one that says ``fail`` blocks."""
+    holds, words, numbers = answer_of(rule, table, lake)
+    return Verdict(rule.name, holds, rule.otherwise == "fail", words, numbers)
 
 
 def conservation(table: Table, lake: Lake) -> Verdict:

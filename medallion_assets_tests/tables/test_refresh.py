@@ -250,3 +250,17 @@ def test_an_aggregate_killed_after_its_write_goes_on_at_the_next_run(drop, lake,
     refresh(orders, lake, lambda: spark)
     refresh(totals, lake, lambda: spark)
     assert rows_of("shop/gold/totals", "SELECT total, orders FROM t") == [{"total": 6, "orders": 3}]
+
+
+@pytest.mark.parametrize("at_most", [1, "40%"])
+def test_more_broken_rows_than_a_rule_allows_stop_the_batch_before_anything_is_written(
+    drop, refreshed, rows_of, at_most
+):
+    tables = shop_with(expect("above_zero", "total > 0", at_most=at_most))
+    drop("shop/orders", "a.json", orders_file(5, 6, -1))
+    refreshed(*tables)
+    drop("shop/orders", "b.json", orders_file(7, -1, -2, start=10))
+    with pytest.raises(ExpectationFailed, match=r"2 of 3 rows of the batch broke above_zero"):
+        refreshed(*tables)
+    assert rows_of("shop/silver/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
+    assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 1}]
