@@ -8,7 +8,6 @@ import pytest
 
 from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
-from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
@@ -27,10 +26,8 @@ def of_this_test_alone(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def spark():
-    session = start_session(Settings().resolved())
-    yield session
-    session.stop()
+def spark(medallion_spark):
+    return medallion_spark()
 
 
 @pytest.fixture

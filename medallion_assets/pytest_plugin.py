@@ -1,0 +1,143 @@
+"""Fixtures for the tests of your own pipelines: files land, tables run, runs die, books are checked.
+
+Installed with the package: a test that takes ``lakehouse`` gets a lake and landing zones of its own, and
+one Spark session for the whole test run.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medallion_assets.ingestion.errors import BatchRefused
+
+
+class Crashed(BatchRefused):
+    """The run died here. A refusal to the engine, so that it looks for no fault in the rows."""
+
+
+class Lakehouse:
+    """A lake, its landing zones and what a test does to them."""
+
+    def __init__(self, folder: Path, spark: Any) -> None:
+        """Takes an empty folder and what gives the session."""
+        from medallion_assets.settings import Settings
+        from medallion_assets.tables.lake import Lake
+
+        self.lake = Lake(Settings(lake=folder / "lake", landing=folder / "landing").resolved())
+        self._spark = spark
+
+    def land(self, zone: str, name: str, content: str | bytes) -> Path:
+        """Puts a file into a landing zone, ``land("shop/orders", "a.json", text)``; gives its path."""
+        target = self.lake.settings.landing / zone / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}")
+        draft.write_bytes(content if isinstance(content, bytes) else content.encode())
+        # As files should land: whole, in one rename.
+        return draft.replace(target)
+
+    def run(self, *tables: Any) -> dict[str, Any]:
+        """Takes what is new through these tables, in this order; gives each one's ``Refresh`` by key."""
+        from medallion_assets.tables.refresh import refresh
+
+        return {table.key: refresh(table, self.lake, self._spark) for table in tables}
+
+    def rows(self, table: Any, sql: str = "SELECT * FROM t") -> list[dict[str, Any]]:
+        """Gives what SQL over a table (``t``) answers, without Spark."""
+        from medallion_assets.delta import log
+
+        return log.rows(self.lake.path(table), sql)
+
+    @contextmanager
+    def crash_at(self, commit: int, when: str = "after") -> Iterator[None]:
+        """Lets what runs in the block die ``before`` or ``after`` its n-th Delta commit, counted from 1.
+
+        Raises:
+            AssertionError: The block ended without so many commits: nothing died.
+        """
+        from medallion_assets.delta import commit as commits
+        from medallion_assets.delta import merge
+
+        made, save, signed = [0], commits._save, merge.signed
+
+        def reached(moment: str) -> None:
+            if made[0] == commit and moment == when:
+                raise Crashed
+
+        def counted_save(*args: Any) -> None:
+            made[0] += 1
+            reached("before")
+            save(*args)
+            reached("after")
+
+        @contextmanager
+        def counted_signed(*args: Any) -> Iterator[None]:
+            made[0] += 1
+            reached("before")
+            with signed(*args):
+                yield
+            reached("after")
+
+        patches: list[tuple[Any, str, Any]] = [(commits, "_save", counted_save)]
+        patches += [(m, "signed", counted_signed) for m in _users_of(signed)]
+        with pytest.MonkeyPatch.context() as patch:
+            for module, name, instead in patches:
+                patch.setattr(module, name, instead)
+            try:
+                yield
+            except Crashed:
+                return
+        raise AssertionError(f"nothing died: there were {made[0]} commits, not {commit}")
+
+    def assert_conserved(self, *tables: Any) -> None:
+        """Fails where a record that came in is neither in a table, nor in quarantine, nor counted out."""
+        from medallion_assets.tables.conservation import balance
+
+        wrong = [f"{t.key}: {books}" for t in tables if not (books := balance(t, self.lake)).holds]
+        assert not wrong, "; ".join(wrong)
+
+    def assert_exactly_once(self, *tables: Any) -> None:
+        """Fails where a recount of files and rows finds one lost or doubled, or a further run moves any."""
+        from medallion_assets.verbs.asked import Asked
+        from medallion_assets.verbs.audit import audit
+
+        told = [audit(table, self.lake, self._spark, Asked()) for table in tables]
+        wrong = [f"{t.table}: {t.does}" for t in told if not t.well]
+        again = self.run(*tables)
+        wrong += [f"{key}: a further run took {done.total('read')} rows" for key, done in again.items()
+                  if done.total("read")]  # fmt: skip
+        assert not wrong, "; ".join(wrong)
+
+
+@pytest.fixture(scope="session")
+def medallion_spark() -> Iterator[Any]:
+    """Gives what starts the test run's one Spark session, when something first needs it."""
+    from medallion_assets.session import start_session
+    from medallion_assets.settings import Settings
+
+    started: list[Any] = []
+
+    def session() -> Any:
+        if not started:
+            started.append(start_session(Settings().resolved()))
+        return started[0]
+
+    yield session
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path, medallion_spark: Any) -> Lakehouse:
+    """Gives a lakehouse of this test's own."""
+    return Lakehouse(tmp_path, medallion_spark)
+
+
+def _users_of(function: Any) -> list[Any]:
+    """Gives the modules that call a function by a name of their own."""
+    import sys
+
+    ours = [m for name, m in sys.modules.items() if name.startswith("medallion_assets.")]
+    return [m for m in ours if getattr(m, "signed", None) is function]
