@@ -38,10 +38,13 @@ test: .venv/made ## Set up and pass lint, types and all tests
 fast: .venv/made ## Only the tests that need no Spark (seconds)
 	$(BIN)/python -m pytest -m "not spark"
 
+faults: .venv/made ## The fault matrix: each fault injected for real, with what was seen
+	$(BIN)/python -m medallion_assets_tests.faults
+
 bench: .venv/made ## One more file, fresh process: ours against plain notebooks
 	$(BIN)/python -m benchmarks.cold_increment
 
 clean: ## Remove the environment; tables and landing stay
 	rm -rf .venv *.egg-info
 
-.PHONY: help demo ui test fast bench clean
+.PHONY: help demo ui test fast faults bench clean

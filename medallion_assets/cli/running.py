@@ -7,11 +7,13 @@ from typing import Annotated, cast
 import typer
 
 from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
+from medallion_assets.cli.verbs import carry_out
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.reports import show
 from medallion_assets.run import run_tables
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
+from medallion_assets.verbs import Asked
 
 
 @app.command()
@@ -36,20 +38,16 @@ def refresh(
     full: Annotated[bool, typer.Option("--full", help="Make silver and gold anew from upstream.")] = False,
 ) -> None:
     """Take what is new through these tables; with --full, all of upstream in the place of what stands."""
-    from medallion_assets.tables.refresh import full_refresh
-
-    tables, lake = tables_of(names or []), the_lake()
-    if full:
-        bronze = [table.key for table in tables if table.source]
-        if bronze and names:
-            refuse(
-                f"{', '.join(bronze)}: bronze is not made anew, since its landing files may be gone. "
-                "Name the silver and gold tables to make anew; nothing was changed."
-            )
-        tables = [table for table in tables if not table.source]
-        for table in tables:
-            full_refresh(table, lake)
-    _run(tables, lake, "availableNow")
+    tables = tables_of(names or [])
+    if not full:
+        _run(tables, the_lake(), "availableNow")
+    bronze = [table.key for table in tables if table.source]
+    if bronze and names:
+        refuse(
+            f"{', '.join(bronze)}: bronze is not made anew, since its landing files may be gone. "
+            "Name the silver and gold tables to make anew; nothing was changed."
+        )
+    carry_out("full_refresh", [table.key for table in tables if not table.source], Asked())
 
 
 @app.command()

@@ -23,7 +23,7 @@ def explained(table: Table, error: BaseException) -> Exception:
         return StateMismatch(
             f"{table.key}: its query was changed and no longer fits the state its checkpoint keeps. Nothing "
             "was written and nothing is lost: upstream holds every row. Run "
-            f"`medallion refresh --full {table.key}`, which makes state and table anew from upstream."
+            f"`medallion full_refresh {table.key}`, which makes state and table anew from upstream."
         )
     return RefreshFailed(
         f"{table.key}: the micro-batch failed and was not committed. Nothing is lost: what it should have "

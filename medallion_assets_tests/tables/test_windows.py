@@ -142,7 +142,7 @@ def test_a_query_that_no_longer_fits_its_state_names_the_verb_that_mends_it(land
 
     from medallion_assets.tables.starts import begin_anew
 
-    with pytest.raises(Exception, match=r"shop/gold/windows: .*medallion refresh --full shop/gold/windows"):
+    with pytest.raises(Exception, match=r"shop/gold/windows: .*medallion full_refresh shop/gold/windows"):
         land((clicks, windows), "2.json", at(1))
     begin_anew(windows, lake)
     refresh(windows, lake, lambda: spark)

@@ -1,0 +1,153 @@
+"""Faults of landing files: names, kinds, times, second deliveries (C1 to C5, D3, D4)."""
+
+import gzip
+import json
+import os
+import time
+
+from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets_tests.faults.trial import fault
+
+NAMES = [
+    "a b.json", "\u00e9.json", "e\u0301.json", "\U0001f600.json", "a%20b.json", "%zz.json", "a\nb.json",
+    "a\tb.json", " lead.json", "trail .json", "'q'.json", '"q".json', ";DROP TABLE t.json", "$(id).json",
+    "#.json", "a+b=c.json", "q?.json", "[x].json", "{y}.json", "*.json", "back\\slash.json", "co:lon.json",
+    "n" * 250 + ".json", "`tick`.json", "<b>.json", "&amp;.json", "=cmd().json",
+]  # fmt: skip
+PASSED_OVER = ["_x.json", ".x.json", "x.json._COPYING_", "x.json.tmp"]
+
+
+@fault("C1", f"{len(NAMES)} odd file names, and {len(PASSED_OVER)} that are passed over", "each once")
+def odd_names(trial):
+    for name in NAMES:
+        (trial.zone / name).write_text(trial.text())
+    for name in PASSED_OVER:
+        (trial.zone / name).write_text('{"id": -1, "total": 1}\n')
+    (trial.zone.joinpath(os.fsdecode(b"bad\xff.json"))).write_text('{"id": -2, "total": 1}\n')
+    trial.go()
+    assert _status(trial, "bad") == "refused"
+    return trial.holds()
+
+
+@fault("C2", "overwritten, appended to, delivered twice, a week old, from the future", "each once, or told")
+def second_deliveries(trial):
+    first, grown = trial.send(), trial.send()
+    old, ahead = trial.send(), trial.send()
+    os.utime(old, (time.time() - 60 * 86400,) * 2)
+    os.utime(ahead, (time.time() + 30 * 86400,) * 2)
+    trial.go()
+    first.write_text('{"id": -1, "total": 1}\n')
+    with grown.open("a") as file:
+        file.write('{"id": -2, "total": 1}\n')
+    trial.send("later.json")
+    late = trial.send("late.json")
+    os.utime(late, (time.time() - 8 * 86400,) * 2)
+    trial.go()
+    assert _status(trial, first.name) == _status(trial, grown.name) == "changed"
+    return trial.holds() + "; the two overwritten ones are told"
+
+
+@fault("C3", "a file that is still being written", "read whole, once it has settled")
+def half_written(trial):
+    from dataclasses import replace
+
+    settings = trial.lake.settings.model_copy(update={"settle_seconds": 2.0})
+    trial.lake = replace(trial.lake, settings=settings)
+    text = trial.text(good=50)
+    path = trial.zone / "slow.json"
+    for at in range(0, len(text), len(text) // 4 + 1):
+        with path.open("a") as file:
+            file.write(text[at : at + len(text) // 4 + 1])
+        trial.try_to_go()
+    time.sleep(2.1)
+    trial.go()
+    return trial.holds()
+
+
+@fault("C4", "empty, blank, folder, link, broken link, FIFO, bad gzip, wrong ending", "each once or refused")
+def odd_kinds(trial):
+    zone, outside = trial.zone, trial.zone.parent / "secret.json"
+    outside.write_text('{"id": -1, "total": 1}\n')
+    (zone / "empty.json").touch()
+    (zone / "blank.json").write_text("\n \n\n")
+    (zone / "folder.json").mkdir()
+    (zone / "deep/er").mkdir(parents=True)
+    (zone / "deep/er/nested.json").write_text(trial.text())
+    (zone / "link.json").symlink_to(outside)
+    (zone / "broken.json").symlink_to(zone / "nothing")
+    (zone / "loop").symlink_to(zone)
+    os.mkfifo(zone / "fifo.json")
+    packed = gzip.compress(trial.text().encode())
+    (zone / "ok.json.gz").write_bytes(packed)
+    (zone / "members.json.gz").write_bytes(
+        gzip.compress(trial.text().encode()) + gzip.compress(trial.text().encode())
+    )
+    (zone / "short.json.gz").write_bytes(packed[:-9])
+    (zone / "plain.json.gz").write_text('{"id": -1, "total": 1}\n')
+    (zone / "packed.json").write_bytes(gzip.compress(trial.text().encode()))
+    trial.go()
+    refused = ["link.json", "broken.json", "fifo.json", "short.json.gz", "plain.json.gz"]
+    assert {_status(trial, name) for name in refused} == {"refused"}
+    return trial.holds() + f"; {len(refused)} refused by name"
+
+
+@fault("C5", "a file that goes between discovery and reading", "told as missing, and taken when it is back")
+def gone_before_reading(trial):
+    from medallion_assets.tables.refresh import take_arrivals
+
+    file = trial.send()
+    trial.send()
+    take_arrivals(trial.tables[0], trial.lake)
+    text = file.read_text()
+    file.unlink()
+    done = trial.go()["shop/bronze/orders"]
+    assert done.total("missing") == 6
+    trial.land("shop/orders", file.name, text)
+    trial.go()
+    return trial.holds()
+
+
+@fault("D3", "poison: 1e30, NaN, deep nesting, a long line, second objects, byte marks, NUL", "held by name")
+def poison_records(trial):
+    good = trial.text(broken=0)
+    bad = [
+        '{"id": 1e30, "total": 1}',
+        '{"id": NaN}',
+        "[" * 1100,
+        '{"id": 1}{"id": 2}',
+        '{"id": 1} x',
+        '{"id":"\0"}',
+        '{"id": "' + "x" * 300_000 + '"}',
+        '{"id": 9999999999999999999999, "total": 1}',
+        "\ufeff{",
+        "null",
+        "[]",
+    ]
+    trial.malformed += len(bad)
+    (trial.zone / "poison.json").write_text(good + "\n".join(bad) + "\n")
+    (trial.zone / "utf16.json").write_bytes(trial.text(broken=0).encode("utf-16"))
+    (trial.zone / "latin.json").write_bytes(trial.text(broken=0).encode() + b'{"id": 1, "x": "\xe9"}\n')
+    trial.malformed += 1
+    trial.go()
+    return trial.holds()
+
+
+@fault("D4", "fields that are new, missing, of another type or another case", "no record lost")
+def drift(trial):
+    made = [
+        {"id": 900001, "total": 5, "new": {"deep": 1}},
+        {"total": 3, "id": 900002},
+        {"id": 900003, "Total": 9},
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in made) + '{"id": "five", "total": 5}\n'
+    trial.rows_sent += [{"id": 900001, "total": 5}, {"id": 900002, "total": 3}, {"id": 900003, "total": -1}]
+    trial.malformed += 1
+    trial.land("shop/orders", "drift.json", text)
+    trial.send()
+    trial.go()
+    return trial.holds()
+
+
+def _status(trial, name):
+    entries = ledgers.rows(trial.lake.ledger(trial.tables[0]), "SELECT * FROM ledger ORDER BY discovered_at")
+    return next((str(e["status"]) for e in reversed(entries) if name in str(e["path"])), "unknown")

@@ -1,0 +1,61 @@
+"""A part of the fault matrix for each change, and proof that it can fail: a guard taken out turns it red."""
+
+import pytest
+
+from medallion_assets.delta import commit, lease
+from medallion_assets.ingestion import discovery, met_again
+from medallion_assets_tests.faults import landing, runs, storage
+from medallion_assets_tests.faults.trial import Trial
+
+pytestmark = pytest.mark.spark
+
+CHOSEN = {
+    "odd names": landing.odd_names,
+    "second deliveries": landing.second_deliveries,
+    "odd kinds": landing.odd_kinds,
+    "poison records": landing.poison_records,
+    "older checkpoints": storage.rolled_back,
+    "lost checkpoints": storage.checkpoints_lost,
+    "dies after the table": runs.dies(1, "after"),
+    "dies before the quarantine": runs.dies(4, "before"),
+}
+
+
+@pytest.fixture
+def trial(tmp_path, medallion_spark):
+    return Trial(tmp_path, medallion_spark)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_fault_loses_and_doubles_nothing(trial, name):
+    assert "each once" in CHOSEN[name](trial)
+
+
+class NoLock:
+    def __init__(self, *_):
+        pass
+
+    def acquire(self, **_):
+        pass
+
+    release = acquire
+
+
+def plain_save(writer, path, stamp):
+    writer.save(str(path))
+
+
+WITHOUT = {
+    "transaction ids": ((commit, "_save", plain_save), runs.dies(1, "after")),
+    "ledger": ((discovery, "_known", lambda ledger: {}), landing.second_deliveries),
+    "checkpoint guard": ((met_again, "_may_be_met_again", lambda *_: False), storage.checkpoints_lost),
+    "lease": ((lease, "FileLock", NoLock), runs.two_runs),
+}
+
+
+@pytest.mark.parametrize("guard", WITHOUT)
+def test_without_a_guard_the_matrix_turns_red(trial, monkeypatch, guard):
+    mutation, case = WITHOUT[guard]
+    monkeypatch.setattr(*mutation)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        case(trial)
