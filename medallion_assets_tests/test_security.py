@@ -14,7 +14,8 @@ from medallion_assets.tables.errors import DeclarationError
 
 REPOSITORY = Path(medallion_assets.__file__).parents[1]
 CLIMBING = [
-    "../up", "a/../../b", "/etc/passwd", "a.b", "a`b", "a'b", 'a"b', "a;b", "a b", "..", ".", "", "A", "a\0b", "é", "-a",
+    "../up", "a/../../b", "/etc/passwd", "a.b", "a`b", "a'b", 'a"b', "a;b", "a b", "..", ".", "", "A", "a\0b",
+    "\u00e9", "-a",
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.tables import Pipeline, expect, stream
+from medallion_assets.tables.choice import Choice
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.refresh import refresh
 from medallion_assets.verbs import VERBS, Asked
@@ -230,3 +231,31 @@ def test_a_reset_takes_everything_downstream_with_it_and_starts_again(drop, refr
     assert not list(lake.root.rglob("*.parquet"))
     refreshed(*tables)
     assert rows_of("shop/gold/totals", "SELECT total FROM t") == [{"total": 5}]
+
+
+def test_rescued_fields_go_into_their_columns_once_the_schema_knows_them(drop, refreshed, do, rows_of):
+    told = {"schema_evolution_mode": "rescue", "rescued_data_column": "_rescued_data"}
+    first = shop_with(**told)[0]
+    drop(
+        "shop/orders",
+        "a.json",
+        '{"id": 1, "total": 5, "tip": 2, "note": {"by": "x"}}\n{"id": 2, "tip": "n"}\n',
+    )
+    refreshed(first)
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def orders(files=shop.landing("orders", format="json", schema="id INT, total INT, tip INT", **told)):  # noqa: B008
+        """One row per order, as it landed."""
+        return files
+
+    drop("shop/orders", "b.json", '{"id": 3, "tip": 4}\n')
+    refreshed(orders)
+    choice = Choice(reasons=("rescued",))
+    assert do("replay", orders, choice=choice, dry_run=True).found == {"rows": 1}
+    assert do("replay", orders, choice=choice).found == {"rows": 1}
+    assert do("replay", orders, choice=choice).found == {"rows": 0}
+    found = rows_of("shop/bronze/orders", "SELECT id, tip, _rescued_data AS r FROM t ORDER BY id")
+    assert [(row["id"], row["tip"]) for row in found] == [(1, 2), (2, None), (3, 4)]
+    assert set(json.loads(found[0]["r"])) == {"note", "_file_path"}
+    assert json.loads(found[1]["r"])["tip"] == "n"

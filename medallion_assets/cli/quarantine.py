@@ -15,7 +15,7 @@ app.add_typer(quarantine, name="quarantine")
 
 Ids = Annotated[list[str] | None, typer.Option("--id", help="An entry, or how its id begins.")]
 Rules = Annotated[list[str] | None, typer.Option("--rule", help="Rows that broke this rule.")]
-Reasons = Annotated[list[str] | None, typer.Option("--reason", help="parse, rule, join or query.")]
+Reasons = Annotated[list[str] | None, typer.Option("--reason", help="parse, rule, join, query; or rescued.")]
 Where = Annotated[str, typer.Option(help="SQL over the quarantine's columns.")]
 
 

@@ -70,8 +70,8 @@ def versions(folder: Path) -> list[dict[str, Any]]:
 def _growth(
     spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, base: StructType | None
 ) -> Growth:
-    if base is None and source.schema:
-        base = declared(source)
+    if source.schema:
+        base = _as_declared_now(source, base)
     if base is not None and source.evolution in ("none", "rescue"):
         return Growth(base)
     frozen = source.evolution in ("none", "rescue")
@@ -80,6 +80,17 @@ def _growth(
         return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
     widening = source.evolution == "addNewColumnsWithTypeWidening"
     return grown(base, _told(seen, base, source), widening, source.max_columns)
+
+
+def _as_declared_now(source: Source, base: StructType | None) -> StructType:
+    """Gives the declared columns, which may have been changed since, and with them those that joined."""
+    told = declared(source)
+    if base is None or source.evolution in ("none", "rescue"):
+        return told
+    known = {field.name: field for field in base.fields}
+    widened = source.evolution == "addNewColumnsWithTypeWidening"
+    mine = [known.get(f.name, f) if widened else f for f in told.fields]
+    return StructType([*mine, *(f for f in base.fields if f.name not in told.names)])
 
 
 def _brought_by(

@@ -22,6 +22,7 @@ from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.entries import move_entries
 from medallion_assets.tables.failures import explained
+from medallion_assets.tables.file_counts import retell
 from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.judge import counters, written_columns
 from medallion_assets.tables.lake import Lake
@@ -147,6 +148,9 @@ def _appended(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> di
     append(good, lake.path(table), stamp)
     changes = changes_of(verdict, misfits, entries, table, lake, trial)
     move_entries(changes, lake.quarantine(table), stamp)
+    if table.source:
+        files = [row[0] for row in entries.select("source_file").distinct().collect() if row[0]]
+        retell(spark, table, lake, files, trial.run_id)
     counts["quarantine"] += misfits.where("status = 'open'").count()
     return counts | {"was:quarantine": entries.count()}
 

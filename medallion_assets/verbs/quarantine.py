@@ -1,11 +1,20 @@
 """``replay`` and ``discard``: quarantined rows taken again, or given up."""
 
+import uuid
+
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.quarantine import held_rows
+from medallion_assets.ingestion.unrescue import unrescue
 from medallion_assets.tables.discard import discard as given_up
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.replay import replay as taken_again
 from medallion_assets.tables.table import Table
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+
+RESCUED = "rescued"
+"""As a reason: not of quarantined rows, but of rows with fields no column took."""
 
 
 def replay(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
@@ -14,6 +23,8 @@ def replay(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     Raises:
         ReplayRefused: The choice or the fix cannot be read; nothing was moved.
     """
+    if RESCUED in asked.choice.reasons:
+        return _unrescued(table, lake, spark, asked)
     if not held_rows(lake.quarantine(table)):
         return Told(table.key, "nothing stands in its quarantine")
     done = taken_again(table, lake, spark(), asked.choice, asked.fix, asked.run_id, asked.dry_run)
@@ -27,6 +38,20 @@ def replay(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     numbers = {name: getattr(done, name) for name in shown}
     reads = "its quarantine" + ("" if table.source else " and its upstream tables")
     return Told(table.key, words, reads, "the table and its quarantine", downstream_of(table), True, numbers)
+
+
+def _unrescued(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
+    """Puts rescued fields into the columns the table has for them by now."""
+    path = lake.path(table)
+    if table.source is None or not table.source.rescued or not log.exists(path):
+        return Told(table.key, "it has no rescued data")
+    run = asked.run_id or uuid.uuid4().hex
+    stamp = Stamp(f"{table.key}/unrescue/{run}", 0, {"run_id": run, "table": table.key})
+    with held(lake.state(table, "lease"), table.key):
+        rows = unrescue(spark(), path, table.source.rescued, asked.choice.files, stamp, asked.dry_run)
+    word = "would get" if asked.dry_run else "got"
+    words = f"{rows} rows {word} rescued fields into their columns"
+    return Told(table.key, words, "the table", "the table", downstream_of(table), True, {"rows": rows})
 
 
 def discard(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:

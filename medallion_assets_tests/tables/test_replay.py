@@ -152,9 +152,10 @@ def test_a_malformed_record_is_read_again_as_it_was_mended(drop, refreshed, repl
     assert rows_of("shop/gold/totals", "SELECT total FROM t") == [{"total": 12}]
     held = rows_of(BRONZE, "SELECT row, attempts FROM t WHERE status = 'open'")
     assert held == [{"row": "not json at all", "attempts": 2}]
-    assert rows_of("shop/bronze/orders", "SELECT DISTINCT _source_file AS f FROM t")[0]["f"].endswith(
-        "a.json"
-    )
+    (file,) = rows_of("shop/bronze/orders", "SELECT DISTINCT _source_file AS path FROM t")
+    assert file["path"].endswith("a.json")
+    told = rows_of("shop/_ledger/orders_files", "SELECT * FROM t ORDER BY processed_time DESC LIMIT 1")[0]
+    assert (told["rows_read"], told["rows_loaded"], told["rows_quarantined"]) == (3, 2, 1)
 
 
 def test_a_mended_record_that_breaks_a_rule_is_held_by_that_rule(drop, refreshed, replayed, rows_of):
