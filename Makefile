@@ -21,7 +21,8 @@ $(HOME_OF_RUNS)/dagster.yaml: dagster.yaml
 demo: .venv/made $(HOME_OF_RUNS)/dagster.yaml ## Set up, land files, fill every table, then open the Dagster UI
 	$(BIN)/medallion land school --files 2 --faults
 	$(BIN)/medallion land health --files 2 --faults
-	$(BIN)/medallion run
+	$(BIN)/medallion land commerce --files 2
+	DAGSTER_HOME=$(HOME_OF_RUNS) $(BIN)/medallion run
 	$(BIN)/medallion status
 	@echo "The Dagster UI is at http://127.0.0.1:$(PORT); drop another file with: $(BIN)/medallion land school"
 	DAGSTER_HOME=$(HOME_OF_RUNS) $(BIN)/dagster dev -w workspace.yaml -h 127.0.0.1 -p $(PORT)

@@ -25,6 +25,8 @@ def announced(outcome: Outcome, lake: Lake, latency_seconds: float | None = None
     with dg.DagsterInstance.get() as instance:
         for event in materializations(outcome, lake, latency_seconds):
             instance.report_runless_asset_event(event)
+        for check in _checks(outcome):
+            instance.report_runless_asset_event(check)
     return len(done.batches)
 
 
@@ -35,8 +37,29 @@ def materializations(
     import dagster as dg
 
     from medallion_assets import report
+    from medallion_assets.translate import asset_key, quarantine_key
+
+    table, done = outcome.table, outcome.refresh
+    for batch in done.batches if done else ():
+        metadata = report.micro_batch(table, lake, batch, latency_seconds)
+        yield dg.AssetMaterialization(asset_key(table), metadata=metadata)
+    if done and done.total("quarantined"):
+        yield dg.AssetMaterialization(quarantine_key(table), metadata=report.quarantine(table, lake, done))
+
+
+def _checks(outcome: Outcome) -> "Iterator[dg.AssetCheckEvaluation]":
+    """Gives how the table's checks stand after it."""
+    import dagster as dg
+
     from medallion_assets.translate import asset_key
 
-    for batch in outcome.refresh.batches if outcome.refresh else ():
-        metadata = report.micro_batch(outcome.table, lake, batch, latency_seconds)
-        yield dg.AssetMaterialization(asset_key(outcome.table), metadata=metadata)
+    for verdict in outcome.verdicts:
+        yield dg.AssetCheckEvaluation(
+            asset_key=asset_key(outcome.table),
+            check_name=verdict.name,
+            passed=verdict.passed,
+            metadata=verdict.numbers,
+            severity=dg.AssetCheckSeverity.ERROR if verdict.blocking else dg.AssetCheckSeverity.WARN,
+            description=verdict.words,
+            blocking=verdict.blocking,
+        )

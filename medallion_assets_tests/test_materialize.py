@@ -56,3 +56,24 @@ def test_a_row_that_vanished_fails_the_gate_and_keeps_downstream_from_running(ch
     written = {e.asset_key.to_user_string() for e in events}
     assert "school/bronze/enrollments" in written
     assert "school/silver/enrollments" not in written
+
+
+def test_a_verb_runs_from_the_launchpad_dry_by_default_and_for_good_when_told(chain, lake, rows_of):
+    land("school", lake.settings.landing, 1, with_faults=True)
+    chain()
+
+    def replayed(**told):
+        asked = {"tables": ["school/silver/enrollments"], "fix": "quantity = 1", **told}
+        job = defs.resolve_job_def("replay")
+        with dg.DagsterInstance.ephemeral() as instance:
+            config = {"ops": {"do_replay": {"config": asked}}}
+            done = job.execute_in_process(run_config=config, instance=instance)
+        return next(e for e in done.all_events if e.event_type_value == "ASSET_OBSERVATION")
+
+    held = "SELECT count(*) AS n FROM t WHERE status = 'open'"
+    quarantine = "school/quarantine/silver_enrollments"
+    before = rows_of(quarantine, held)
+    assert "would be tried" in replayed().asset_observation_data.asset_observation.metadata["replay"].value
+    assert rows_of(quarantine, held) == before
+    replayed(dry_run=False, rules=["positive_quantity"])
+    assert rows_of(quarantine, held)[0]["n"] < before[0]["n"]

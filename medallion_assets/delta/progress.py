@@ -1,9 +1,12 @@
 """How far a table's stream has come, read from its checkpoint's files without a JVM."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from medallion_assets.delta.errors import DamagedCheckpoint
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,20 @@ def offset_of(checkpoint: Path, batch_id: int, feed: bool = False) -> Position:
         batch_id: The micro-batch.
         feed: True for a stream of changes that takes versions whole: it may end on a version's last
             change without saying that there is none after it.
+
+    Raises:
+        DamagedCheckpoint: Its file is cut off or no offset at all.
     """
     planned = checkpoint / "offsets" / str(batch_id)
     if batch_id < 0 or not planned.exists():
         return START
-    for line in planned.read_text().splitlines():
-        offset = _offset(line)
-        if offset is not None:
-            return _position(offset, feed)
+    try:
+        for line in planned.read_text().splitlines():
+            offset = _offset(line)
+            if offset is not None:
+                return _position(offset, feed)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"{planned} cannot be read") from error
     return START
 
 
@@ -60,7 +69,20 @@ def is_interrupted(checkpoint: Path) -> bool:
 def query_id(checkpoint: Path) -> str:
     """Gives the streaming query's id, empty where the checkpoint has none yet."""
     file = checkpoint / "metadata"
-    return str(json.loads(file.read_text())["id"]) if file.exists() else ""
+    try:
+        return str(json.loads(file.read_text())["id"]) if file.exists() else ""
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"{file} cannot be read") from error
+
+
+def forget(checkpoint: Path) -> None:
+    """Drops a checkpoint."""
+    if checkpoint.exists():
+        # One rename: a checkpoint half deleted would start in its middle.
+        aside = checkpoint.with_name(f"{checkpoint.name}.old")
+        shutil.rmtree(aside, ignore_errors=True)
+        checkpoint.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _offset(line: str) -> dict[str, Any] | None:

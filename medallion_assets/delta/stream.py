@@ -88,6 +88,20 @@ def _state(progress: StreamingQueryProgress) -> State:
     )
 
 
+def drop_older_copy(key: str, path: Path, checkpoint: Path) -> bool:
+    """Drops a checkpoint that was put back from an older copy; gives whether it was one.
+
+    Its table has committed batches it never planned. Going on with it would give new rows the numbers of
+    those, and Delta would take them for repeats and ignore them without a word.
+    """
+    query = progress.query_id(checkpoint)
+    planned = progress.last_number(checkpoint / "offsets")
+    if not query or log.committed_batch(path, f"{key}/{query}") <= planned:
+        return False
+    progress.forget(checkpoint)
+    return True
+
+
 def stamp_of(
     key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False, flow: str = ""
 ) -> Stamp:

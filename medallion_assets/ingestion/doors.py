@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.lease import held
-from medallion_assets.delta.stream import drain, stamp_of
+from medallion_assets.delta.stream import drain, drop_older_copy, stamp_of
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.cleaning import clean_source
@@ -68,6 +68,7 @@ def load_new(
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or Look(settings.settle_seconds)
     with held(lease, place.key):
+        drop_older_copy(place.key, place.path, checkpoint)
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
             discover(Path(place.source.path), place.ledger, place.source, look)

@@ -17,6 +17,18 @@ class CheckpointMismatch(RuntimeError):
     """A checkpoint and its table do not belong together; going on would lose or double rows."""
 
 
+class CheckpointDamaged(CheckpointMismatch):
+    """A checkpoint's files cannot be read, by Spark or by us."""
+
+    def __init__(self, table: str, cause: str) -> None:
+        """Says what was not lost, and the verb that mends it."""
+        super().__init__(
+            f"{table}: its checkpoint is damaged: {cause}. Nothing was written and nothing is lost: the "
+            f"table's own commits say how far it stands. Run `medallion reset_checkpoint {table}`, then run "
+            "again."
+        )
+
+
 class StateMismatch(RuntimeError):
     """A query was changed so that the state its checkpoint keeps no longer fits it."""
 

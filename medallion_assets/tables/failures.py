@@ -1,11 +1,30 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
+from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.ingestion.errors import BatchRefused
-from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed, ReplayRefused, StateMismatch
+from medallion_assets.tables.errors import (
+    CheckpointDamaged,
+    ExpectationFailed,
+    RefreshFailed,
+    ReplayRefused,
+    StateMismatch,
+)
 from medallion_assets.tables.table import Table
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
 """In the names of Spark's errors about a state that a query cannot read."""
+
+CHECKPOINT_WORDS = (
+    "STREAMING_CHECKPOINT",
+    "Incomplete log file",
+    "MALFORMED_LOG_FILE",
+    "StreamMetadata",
+    "CANNOT_LOAD_STATE_STORE",
+    "MISSING_STATE_DIRECTORY",
+    "LOG_OFFSET",
+    "BATCH_METADATA",
+)
+"""In Spark's errors about a checkpoint whose files it cannot read."""
 
 
 def explained(table: Table, error: BaseException) -> Exception:
@@ -19,6 +38,8 @@ def explained(table: Table, error: BaseException) -> Exception:
                 f"{table.key}: a row broke {rule.name} ({rule.predicate}), which says fail. Nothing of the "
                 "batch was written and nothing is lost: mend the data or the rule, and run again."
             )
+    if isinstance(error, DamagedCheckpoint) or any(word in text for word in CHECKPOINT_WORDS):
+        return CheckpointDamaged(table.key, _cause(text))
     if any(word in text for word in STATE_WORDS):
         return StateMismatch(
             f"{table.key}: its query was changed and no longer fits the state its checkpoint keeps. Nothing "

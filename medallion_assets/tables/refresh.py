@@ -9,12 +9,13 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.lease import held
-from medallion_assets.delta.stream import Trigger
+from medallion_assets.delta.stream import Trigger, drop_older_copy
 from medallion_assets.ingestion import discover
 from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look
-from medallion_assets.tables.errors import CheckpointMismatch
+from medallion_assets.tables.errors import CheckpointDamaged, CheckpointMismatch
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.query import taken
 from medallion_assets.tables.replay import finish_replay, is_pending
@@ -77,19 +78,32 @@ def refresh(
         take_arrivals(table, lake)
         if again:
             take_arrivals(table, lake, again)
-        done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
-        skipped = "" if done else why_not(table, lake)
-        done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
-        for flow in table.flows:
-            if not why_not(flow, lake):
-                done, skipped = [*done, *taken(flow, lake, spark(), run_id, trigger)], ""
-        if any(batch.missing for batch in done):
-            # A file that was mended after a failed batch is known to have changed only once it is read.
-            take_arrivals(table, lake)
-            done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
+        try:
+            skipped, done = _taken_now(table, lake, spark, run_id, trigger)
+        except DamagedCheckpoint as error:
+            raise CheckpointDamaged(table.key, str(error)) from error
         take_away(table, lake)
     seconds = time.monotonic() - started
     return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
+
+
+def _taken_now(
+    table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
+) -> tuple[str, list[Batch]]:
+    """Takes what is new; gives why nothing was done, empty where something was, and the micro-batches."""
+    for stream in (table, *table.flows):
+        drop_older_copy(table.key, lake.path(table), lake.state(stream, "checkpoint"))
+    done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
+    skipped = "" if done else why_not(table, lake)
+    done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
+    for flow in table.flows:
+        if not why_not(flow, lake):
+            done, skipped = [*done, *taken(flow, lake, spark(), run_id, trigger)], ""
+    if any(batch.missing for batch in done):
+        # A file that was mended after a failed batch is known to have changed only once it is read.
+        take_arrivals(table, lake)
+        done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
+    return skipped, done
 
 
 def full_refresh(table: Table, lake: Lake) -> None:

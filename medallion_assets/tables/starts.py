@@ -1,7 +1,6 @@
 """Where a table's stream begins and how far it has come, from its checkpoint, its commits and its notes."""
 
 import json
-import shutil
 
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import write_json
@@ -52,13 +51,7 @@ def begin_anew(table: Table, lake: Lake) -> None:
 
 def forget_checkpoint(table: Table, lake: Lake) -> None:
     """Drops the checkpoint: the next batch begins where the table's own commits say it stands."""
-    checkpoint = lake.state(table, "checkpoint")
-    if checkpoint.exists():
-        # One rename: a checkpoint half deleted would start in its middle.
-        aside = checkpoint.with_name("checkpoint.old")
-        shutil.rmtree(aside, ignore_errors=True)
-        checkpoint.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+    progress.forget(lake.state(table, "checkpoint"))
 
 
 def has_begun(table: Table, lake: Lake) -> None:

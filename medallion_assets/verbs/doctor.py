@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.lease import is_held
 from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.tables.conservation import balance
@@ -20,7 +21,10 @@ LOG_DAYS = 30
 
 def doctor(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     """Says how far the stream is, how long what it needs is still kept, and what to run where it is ill."""
-    ills = list(_ills(table, lake))
+    try:
+        ills = list(_ills(table, lake))
+    except DamagedCheckpoint as error:
+        return Told(table.key, f"its checkpoint is damaged ({error}): run reset_checkpoint", well=False)
     last = batches.newest(lake.state(table, "batches"))
     place, upstream = position(table, lake), lake.upstream_log(table)
     found = {
