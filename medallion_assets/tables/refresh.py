@@ -11,6 +11,7 @@ from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.lease import held
+from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger, drop_older_copy
 from medallion_assets.ingestion import discover
 from medallion_assets.ingestion.cleaning import clean_source
@@ -92,6 +93,7 @@ def _taken_now(
 ) -> tuple[str, list[Batch]]:
     """Takes what is new; gives why nothing was done, empty where something was, and the micro-batches."""
     for stream in (table, *table.flows):
+        refuse_damaged(lake.state(stream, "checkpoint"))
         drop_older_copy(table.key, lake.path(table), lake.state(stream, "checkpoint"))
     done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
     skipped = "" if done else why_not(table, lake)

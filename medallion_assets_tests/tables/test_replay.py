@@ -75,7 +75,7 @@ def order(number, total, at="2026-01-01T00:00:00.123456Z"):
 
 
 @pytest.mark.parametrize("keys", ["id", ()], ids=["rows with keys", "rows without"])
-def test_a_fixed_row_reaches_gold_once_however_often_it_is_replayed_and_leaves_its_trace(
+def test_a_fixed_row_reaches_gold_once_however_often_replayed_and_leaves_its_trace(
     drop, refreshed, replayed, rows_of, keys
 ):
     tables = shop_with(keys=keys)
