@@ -1,19 +1,23 @@
 """A ``Table`` as a Dagster asset: the only file that knows both."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
+from pyspark.sql import SparkSession
 
 from medallion_assets import report
 from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.tables.code import code_version
 from medallion_assets.tables.declare import Pipeline
-from medallion_assets.tables.lake import quarantine_name
-from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.failures import passes_by_itself
+from medallion_assets.tables.lake import Lake, quarantine_name
+from medallion_assets.tables.refresh import Refresh, refresh
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
+
+RETRIES, RETRY_SECONDS = 2, 30.0
 
 
 def asset_key(table: Table) -> dg.AssetKey:
@@ -63,7 +67,7 @@ def _materialized(
     table: Table, context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
 ) -> dg.MaterializeResult[None]:
     place = lake.lake()
-    done = refresh(table, place, spark.starter(), context.run.run_id)
+    done = _refreshed(table, place, spark.starter(), context.run.run_id)
     context.log.info(done.skipped or f"{len(done.batches)} micro-batches in {done.seconds:.1f} s")
     if done.total("quarantined"):
         metadata = report.quarantine(table, place, done)
@@ -75,6 +79,16 @@ def _materialized(
         data_version=dg.DataVersion(str(done.version)),
         check_results=[report.check_result(verdict, asset_key(table)) for verdict in found],
     )
+
+
+def _refreshed(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str) -> Refresh:
+    """Refreshes the table; what may pass by itself is tried again a few times, what cannot is not."""
+    try:
+        return refresh(table, lake, spark, run_id)
+    except Exception as error:
+        if passes_by_itself(error):
+            raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=RETRY_SECONDS) from error
+        raise dg.Failure(description=str(error), allow_retries=False) from error
 
 
 def _inline_checks(table: Table) -> list[str]:

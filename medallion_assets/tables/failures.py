@@ -1,6 +1,6 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
-from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.delta.errors import DamagedCheckpoint, TableBusy
 from medallion_assets.ingestion.errors import BatchRefused
 from medallion_assets.tables.errors import (
     CheckpointDamaged,
@@ -26,6 +26,17 @@ CHECKPOINT_WORDS = (
 )
 """In Spark's errors about a checkpoint whose files it cannot read."""
 
+PASSING_WORDS = (
+    "DELTA_CONCURRENT",
+    "Connection reset",
+    "Connection refused",
+    "SocketTimeoutException",
+    "Too many requests",
+    "SlowDown",
+    "No space left on device",
+)
+"""In errors that say nothing of the data or the code."""
+
 
 def explained(table: Table, error: BaseException) -> Exception:
     """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
@@ -50,6 +61,16 @@ def explained(table: Table, error: BaseException) -> Exception:
         f"{table.key}: the micro-batch failed and was not committed. Nothing is lost: what it should have "
         f"taken stays where it is, and the next run takes it. Cause: {_cause(text)}"
     )
+
+
+def passes_by_itself(error: BaseException | None) -> bool:
+    """True where trying again may do: another writer, a network or a disk that did not answer."""
+    while error is not None:
+        transient = isinstance(error, (TableBusy, ConnectionError, TimeoutError))
+        if transient or any(word in str(error) for word in PASSING_WORDS):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _cause(text: str) -> str:

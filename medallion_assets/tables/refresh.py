@@ -151,8 +151,8 @@ def why_not(table: Table, lake: Lake) -> str:
     if progress.last_number(checkpoint / "commits") >= 0 and not log.exists(lake.path(table)):
         raise CheckpointMismatch(
             f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
-            f"would bring only new rows. Upstream still holds them all: remove {checkpoint.parent} and the "
-            f"quarantine at {lake.quarantine(table)}, and run again to rebuild both."
+            f"would bring only new rows. Upstream still holds them all: run `medallion reset {table.key} "
+            "--yes`, which takes what is made from it too, and run again to make all of it anew."
         )
     if is_filled(table, lake):
         return "filled once, and left as it is"

@@ -140,7 +140,7 @@ def test_a_table_removed_under_its_checkpoint_is_refused_with_the_way_out(drop, 
     drop("shop/orders", "a.json", orders_file(1))
     refreshed(orders)
     shutil.rmtree(lake.path(orders))
-    with pytest.raises(CheckpointMismatch, match=r"shop/bronze/orders: .*remove .* and run again"):
+    with pytest.raises(CheckpointMismatch, match=r"shop/bronze/orders: .*medallion reset .*run again"):
         refreshed(orders)
 
 
