@@ -4,6 +4,7 @@ Installed with the package: a test that takes ``lakehouse`` gets a lake and land
 one Spark session for the whole test run.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,36 +61,17 @@ class Lakehouse:
         from medallion_assets.delta import commit as commits
         from medallion_assets.delta import merge
 
-        made, save, signed = [0], commits._save, merge.signed
-
-        def reached(moment: str) -> None:
-            if made[0] == commit and moment == when:
-                raise Crashed
-
-        def counted_save(*args: Any) -> None:
-            made[0] += 1
-            reached("before")
-            save(*args)
-            reached("after")
-
-        @contextmanager
-        def counted_signed(*args: Any) -> Iterator[None]:
-            made[0] += 1
-            reached("before")
-            with signed(*args):
-                yield
-            reached("after")
-
-        patches: list[tuple[Any, str, Any]] = [(commits, "_save", counted_save)]
-        patches += [(m, "signed", counted_signed) for m in _users_of(signed)]
+        deaths, signed = _Deaths(commit, when), merge.signed
+        callers = [m for m in list(sys.modules.values()) if getattr(m, "signed", None) is signed]
         with pytest.MonkeyPatch.context() as patch:
-            for module, name, instead in patches:
-                patch.setattr(module, name, instead)
+            patch.setattr(commits, "_save", deaths.of_call(commits._save))
+            for module in callers:
+                patch.setattr(module, "signed", deaths.of_block(signed))
             try:
                 yield
             except Crashed:
                 return
-        raise AssertionError(f"nothing died: there were {made[0]} commits, not {commit}")
+        raise AssertionError(f"nothing died: there were {deaths.made} commits, not {commit}")
 
     def assert_conserved(self, *tables: Any) -> None:
         """Fails where a record that came in is neither in a table, nor in quarantine, nor counted out."""
@@ -135,9 +117,37 @@ def lakehouse(tmp_path: Path, medallion_spark: Any) -> Lakehouse:
     return Lakehouse(tmp_path, medallion_spark)
 
 
-def _users_of(function: Any) -> list[Any]:
-    """Gives the modules that call a function by a name of their own."""
-    import sys
+class _Deaths:
+    """Counts Delta commits, and dies at one."""
 
-    ours = [m for name, m in sys.modules.items() if name.startswith("medallion_assets.")]
-    return [m for m in ours if getattr(m, "signed", None) is function]
+    def __init__(self, commit: int, when: str) -> None:
+        self.commit, self.when, self.made = commit, when, 0
+
+    def of_call(self, save: Any) -> Any:
+        """Gives a function that commits, with its death."""
+
+        def counted(*args: Any) -> None:
+            with self._counted():
+                save(*args)
+
+        return counted
+
+    def of_block(self, signed: Any) -> Any:
+        """Gives a context in which a commit is made, with its death."""
+
+        @contextmanager
+        def counted(*args: Any) -> Iterator[None]:
+            with self._counted(), signed(*args):
+                yield
+
+        return counted
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.made += 1
+        mine = self.made == self.commit
+        if mine and self.when == "before":
+            raise Crashed
+        yield
+        if mine and self.when == "after":
+            raise Crashed
