@@ -17,6 +17,7 @@ from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import GONE, upsert
 from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.quarantine import TRIED
+from medallion_assets.tables.bounds import refuse_beyond_bounds
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.expectations import expect
 from medallion_assets.tables.history import states
@@ -68,6 +69,7 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     now = judged(rows, table, None).persist()
     try:
         counts = _counted(now, table)
+        refuse_beyond_bounds(counts, table)
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
         was = _as_it_stood(before, table) if before is not None else {}

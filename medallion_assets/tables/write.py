@@ -7,8 +7,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.tables.errors import ExpectationFailed
-from medallion_assets.tables.expectations import Expectation
+from medallion_assets.tables.bounds import within_bounds
 from medallion_assets.tables.judge import counters, judged, written_columns
 from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.quarantined import from_rules
@@ -30,39 +29,13 @@ def write_judged(
     ``instead_of`` is true of rows the new ones stand in for.
     A rule that says ``fail`` makes the first write fail, so that nothing of the batch is written.
     """
-    verdict = judged(rows, table, existing)
-    if any(rule.at_most is not None for rule in table.expectations):
-        verdict = _within_bounds(verdict, table)
+    verdict = within_bounds(judged(rows, table, existing), table)
     columns = [F.col(f"`{c}`") for c in written_columns(verdict)]
     laid_out(verdict.select(*columns), table.layout, path, table.key)
     counts = _write_good(verdict, table, path, stamp, instead_of)
     if counts["quarantine"] and not stamp.committed_to(quarantine):
         append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), quarantine, stamp)
     return counts
-
-
-def _within_bounds(verdict: DataFrame, table: Table) -> DataFrame:
-    """Gives the judged rows, once more rows than a rule allows are known not to break it.
-
-    Raises:
-        ExpectationFailed: More do; nothing of the batch was written.
-    """
-    kept = verdict.localCheckpoint()
-    found = kept.agg(F.count("*").alias("rows"), *counters(table)).first()
-    counts = {name: int(n) for name, n in found.asDict().items()} if found else {}
-    for rule in table.expectations:
-        broken, rows = counts.get(f"rule:{rule.name}", 0), counts.get("rows", 0)
-        if not rule.allows(broken, rows):
-            raise ExpectationFailed(_too_many(table.key, rule, broken, rows))
-    return kept
-
-
-def _too_many(key: str, rule: Expectation, broken: int, rows: int) -> str:
-    return (
-        f"{key}: {broken} of {rows} rows of the batch broke {rule.name} ({rule.predicate}), and at most "
-        f"{rule.at_most:g}{' %' if rule.in_percent else ''} may. Nothing of the batch was written and "
-        "nothing is lost: mend the data or the rule, and run again."
-    )
 
 
 def _write_good(
