@@ -39,6 +39,9 @@ test: .venv/made ## Set up and pass lint, types and all tests
 fast: .venv/made ## Only the tests that need no Spark (seconds)
 	$(BIN)/python -m pytest -m "not spark"
 
+thorough: .venv/made ## The cases that are too many for each change (15 minutes)
+	$(BIN)/python -m pytest -m thorough
+
 faults: .venv/made ## The fault matrix: each fault injected for real, with what was seen
 	$(BIN)/python -m medallion_assets_tests.faults
 
@@ -48,4 +51,4 @@ bench: .venv/made ## One more file, fresh process: ours against plain notebooks
 clean: ## Remove the environment; tables and landing stay
 	rm -rf .venv *.egg-info
 
-.PHONY: help demo ui test fast faults bench clean
+.PHONY: help demo ui test fast thorough faults bench clean
