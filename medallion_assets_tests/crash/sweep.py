@@ -28,6 +28,7 @@ OWN_TO_A_RUN = {
     "_batch_id",
     "_source_modified_at",
     "quarantined_at",
+    "entry_id",
     "run_id",
     "batch_id",
     "processing_time",
