@@ -13,6 +13,7 @@ from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen
 from medallion_assets.tables.refresh import refresh
+from medallion_assets.verbs import VERBS, Asked
 
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))
 
@@ -46,18 +47,42 @@ def no_spark():
 
 
 @pytest.fixture
-def run(lake, spark):
+def run(refreshed):
     """Runs a pipeline or a table and gives its refreshes by key, every book balanced."""
 
     def run_names(*names):
         done = {}
         for table in chosen(PIPELINES, names):
-            done[table.key] = refresh(table, lake, lambda: spark)
-            books = balance(table, lake)
-            assert books.holds, str(books)
+            (done[table.key],) = refreshed(table)
         return done
 
     return run_names
+
+
+@pytest.fixture
+def refreshed(lake, spark):
+    """Refreshes tables in order and gives what each did, every book balanced once all are done."""
+
+    def run_all(*tables):
+        done = [refresh(table, lake, lambda: spark) for table in tables]
+        for table in tables:
+            books = balance(table, lake)
+            assert books.holds, f"{table.key}: {books}"
+        return done
+
+    return run_all
+
+
+@pytest.fixture
+def do(lake, spark):
+    """Does a verb, ``do("plan", table)``."""
+    return lambda verb, table, **asked: VERBS[verb](table, lake, lambda: spark, Asked(**asked))
+
+
+@pytest.fixture
+def look(lake, no_spark):
+    """Does a verb that must answer from logs alone."""
+    return lambda verb, table, **asked: VERBS[verb](table, lake, no_spark, Asked(**asked))
 
 
 @pytest.fixture

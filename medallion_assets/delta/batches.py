@@ -64,6 +64,13 @@ class Batch:
     run_id: str = ""
 
 
+def counted_in(folder: Path, query: str, batch: Batch) -> Batch:
+    """Writes the batch's file with the totals over all so far, and gives the batch with them."""
+    whole = with_totals(folder, query, batch)
+    record(folder, query, whole)
+    return whole
+
+
 def record(folder: Path, query: str, batch: Batch) -> None:
     """Writes the batch's file in one rename."""
     write_json(folder / _file_name(query, batch.number), asdict(batch))

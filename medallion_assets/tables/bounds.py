@@ -6,10 +6,8 @@ from pyspark.sql import DataFrame
 
 from medallion_assets.tables.errors import ExpectationFailed
 from medallion_assets.tables.expectations import Expectation
-from medallion_assets.tables.judge import counters
+from medallion_assets.tables.judge import OUTCOMES, counted
 from medallion_assets.tables.table import Table
-
-OUTCOMES = ("good", "quarantine", "drop", "duplicate")
 
 
 def within_bounds(verdict: DataFrame, table: Table) -> DataFrame:
@@ -21,8 +19,7 @@ def within_bounds(verdict: DataFrame, table: Table) -> DataFrame:
     if all(rule.at_most is None for rule in table.expectations):
         return verdict
     kept = verdict.localCheckpoint()
-    found = kept.agg(*counters(table)).first()
-    refuse_beyond_bounds({name: int(n) for name, n in found.asDict().items()} if found else {}, table)
+    refuse_beyond_bounds(counted(kept, table), table)
     return kept
 
 

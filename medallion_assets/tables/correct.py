@@ -21,7 +21,7 @@ from medallion_assets.tables.bounds import refuse_beyond_bounds
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.expectations import expect
 from medallion_assets.tables.history import states
-from medallion_assets.tables.judge import counters, judged, written_columns
+from medallion_assets.tables.judge import counted, judged, written_columns
 from medallion_assets.tables.keep_changes import START_AT
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
@@ -68,7 +68,7 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
         rows = _rows_of_keys(spark, table, lake, reach, reach.span.upto, reach.pins)
     now = judged(rows, table, None).persist()
     try:
-        counts = _counted(now, table)
+        counts = counted(now, table)
         refuse_beyond_bounds(counts, table)
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
@@ -85,8 +85,8 @@ def _as_it_stood(before: DataFrame, table: Table) -> dict[str, int]:
     if TRIED in before.columns:
         waits = expect("waits", f"NOT coalesce({TRIED}, false)")
         stood = replace(table, expectations=(*table.expectations, waits))
-        return _counted(judged(before, stood, None), table)
-    return _counted(judged(before, table, None), table)
+        return counted(judged(before, stood, None), table)
+    return counted(judged(before, table, None), table)
 
 
 def _rows_of_keys(
@@ -127,11 +127,6 @@ def null_safe(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
     for name in keys.columns:
         same = same & rows[name].eqNullSafe(F.col(f"_key.{name}"))
     return rows.join(keys.alias("_key"), same, how)
-
-
-def _counted(judged_rows: DataFrame, table: Table) -> dict[str, int]:
-    found = judged_rows.agg(*counters(table)).first()
-    return {name: int(n) for name, n in found.asDict().items()} if found else {}
 
 
 def _write(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp, now: DataFrame) -> None:

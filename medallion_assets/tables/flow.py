@@ -14,8 +14,9 @@ from medallion_assets.delta.commit import Stamp
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.incremental import write_incremental
+from medallion_assets.tables.judge import OUTCOMES
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.pins import at_version, pinned_versions
+from medallion_assets.tables.pins import at_version, last_pins, pinned_versions
 from medallion_assets.tables.poison import isolated, may_be_poisoned, parted, take_out_gone
 from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.table import Table
@@ -36,7 +37,7 @@ def write_changes(rows: DataFrame, table: Table, lake: Lake, span: Span, stamp: 
     """Writes what a span of upstream's changes means for the table (``CHANGE_COLUMNS`` among the rows)."""
     started = time.monotonic()
     if not changes.moves_data(lake.upstream_log(table), span):
-        return batch_of({}, table, stamp, _last_pins(table, lake), "nothing changed: files were moved", 0.0)
+        return batch_of({}, table, stamp, last_pins(table, lake), "nothing changed: files were moved", 0.0)
     pins = pinned_versions(table, lake, str(stamp.note["query"]), stamp.batch_id)
     part = Part(rows, span, stamp, pins)
     if table.output_mode == "incremental":
@@ -59,34 +60,30 @@ def _written(part: Part, table: Table, lake: Lake) -> tuple[dict[str, int], str]
     try:
         done = write(part, table, lake)
     except Exception as error:
-        if not may_be_poisoned(error, table) or part.stamp.committed_to(lake.path(table)):
-            raise
-        query = partial(derived, table=table, lake=lake, pins=part.pins)
-        added = changes.added(part.rows)
-        rest = isolated(added, query, quarantine, part.stamp)
+        rest = _without_poison(part, table, lake, error)
         if rest is None:
             raise
-        rows = _as_changes(rest, changes.removed(part.rows))
-        done = _with_poison(write(replace(part, rows=rows), table, lake), added.count() - rest.count())
+        counts, strategy = write(replace(part, rows=rest), table, lake)
+        poison = part.rows.count() - rest.count()
+        counts = counts | {"quarantine": counts.get("quarantine", 0) + poison}
+        done = counts, f"{strategy}; {poison} rows the query failed on are in quarantine"
     take_out_gone(going, quarantine, part.stamp)
     return done
 
 
-def _with_poison(done: tuple[dict[str, int], str], poison: int) -> tuple[dict[str, int], str]:
-    counts, strategy = done
-    counts = counts | {"quarantine": counts.get("quarantine", 0) + poison}
-    return counts, f"{strategy}; {poison} rows the query failed on are in quarantine"
+def _without_poison(part: Part, table: Table, lake: Lake, error: Exception) -> DataFrame | None:
+    """Gives the batch's changes but the rows its query fails on, None where it is not rows that fail."""
+    if not may_be_poisoned(error, table) or part.stamp.committed_to(lake.path(table)):
+        return None
+    query = partial(derived, table=table, lake=lake, pins=part.pins)
+    rest = isolated(changes.added(part.rows), query, lake.quarantine(table), part.stamp)
+    return None if rest is None else _as_changes(rest, changes.removed(part.rows))
 
 
 def _as_changes(added: DataFrame, removed: DataFrame) -> DataFrame:
     told = added.withColumn(CHANGE_TYPE, F.lit(ADDED[0]))
     told = told.unionByName(removed.withColumn(CHANGE_TYPE, F.lit(REMOVED[0])))
     return told.withColumns({name: F.lit(None) for name in CHANGE_COLUMNS[1:]})
-
-
-def _last_pins(table: Table, lake: Lake) -> dict[str, int]:
-    last = batches.newest(lake.state(table, "batches"))
-    return dict(last.statics) if last else {}
 
 
 def _takes_back(table: Table, lake: Lake, span: Span) -> bool:
@@ -101,7 +98,7 @@ def batch_of(
 ) -> Batch:
     """Gives a micro-batch's numbers; those of rows made anew count how they moved."""
     moved = {name: n - counts.get(f"was:{name}", 0) for name, n in counts.items()}
-    read = sum(moved.get(word, 0) for word in ("good", "quarantine", "drop", "duplicate"))
+    read = sum(moved.get(word, 0) for word in OUTCOMES)
     return Batch(
         number=stamp.batch_id,
         read=read,

@@ -15,6 +15,7 @@ from medallion_assets.tables.history import with_ties_told
 from medallion_assets.tables.table import Table
 
 CHECK_PREFIX = "_check_"
+OUTCOMES = ("good", "quarantine", "drop", "duplicate")
 CHECK_NAME = re.compile(rf"\b{CHECK_PREFIX}\w+")
 """A column made for rules, in a predicate."""
 
@@ -39,12 +40,15 @@ def written_columns(rows: DataFrame) -> list[str]:
     return [c for c in rows.columns if c not in ours and not c.startswith(CHECK_PREFIX)]
 
 
+def counted(judged_rows: DataFrame, table: Table) -> dict[str, int]:
+    """Gives the counts of a judged frame that ``counters`` are."""
+    found = judged_rows.agg(*counters(table)).first()
+    return {name: int(n) for name, n in found.asDict().items()} if found else {}
+
+
 def counters(table: Table) -> list[Column]:
     """Gives the aggregates that count a judged frame: by outcome, and by rule under ``rule:<name>``."""
-    by_outcome = [
-        F.count_if(F.col("_outcome") == word).alias(word)
-        for word in ("good", "quarantine", "drop", "duplicate")
-    ]
+    by_outcome = [F.count_if(F.col("_outcome") == word).alias(word) for word in OUTCOMES]
     by_rule = [
         F.count_if(F.array_contains("_broken", e.name)).alias(f"rule:{e.name}") for e in table.expectations
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from medallion_assets.delta import log
+from medallion_assets.delta import batches, log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
@@ -33,6 +33,12 @@ def current_pins(table: Table, lake: Lake) -> dict[str, int]:
     """Gives each static input's newest version."""
     found = {name: log.version(lake.path(t)) for name, t in table.statics.items()}
     return {name: v for name, v in found.items() if v is not None}
+
+
+def last_pins(table: Table, lake: Lake) -> dict[str, int]:
+    """Gives the versions of static inputs that the last micro-batch was made with."""
+    last = batches.newest(lake.state(table, "batches"))
+    return dict(last.statics) if last else {}
 
 
 def at_version(spark: SparkSession, path: Path, version: int) -> DataFrame:

@@ -34,24 +34,12 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
         ExpectationFailed: A row broke an expectation that says ``fail``.
         RefreshFailed: A micro-batch could not be written; it was not committed.
     """
-    done: list[Batch] = []
-    checkpoint, code = lake.state(table, "checkpoint"), code_version(table)
-
-    def write(rows: DataFrame, number: int) -> None:
-        stamp = stamp_of(
-            table.key, lake.path(table), checkpoint, number, run_id, not table.source, table.flow
-        )
-        stamp = replace(stamp, note={**stamp.note, "code": code})
-        done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
-
     newest, stood = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
     begin_to_follow(table, lake)
     try:
         if table.stateful and _was_corrected(table, lake, newest):
             begin_anew(table, lake)
-        rows = _rows(table, lake, spark)
-        states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger)
-        done = [_with_state(batch, states, table, lake, rows) for batch in done]
+        done = _drained(table, lake, spark, run_id, trigger)
         if done:
             has_begun(table, lake)
         done += _follow_statics(table, lake, spark, run_id)
@@ -62,6 +50,23 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
     if not done and newest is not None:
         idle_at(table, lake, newest)
     return done
+
+
+def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger) -> list[Batch]:
+    """Runs the streaming query over what is new; gives its micro-batches, each on record."""
+    done: list[Batch] = []
+    checkpoint, code = lake.state(table, "checkpoint"), code_version(table)
+
+    def write(rows: DataFrame, number: int) -> None:
+        stamp = stamp_of(
+            table.key, lake.path(table), checkpoint, number, run_id, not table.source, table.flow
+        )
+        stamp = replace(stamp, note={**stamp.note, "code": code})
+        done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
+
+    rows = _rows(table, lake, spark)
+    states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger)
+    return [_with_state(batch, states, table, lake, rows) for batch in done]
 
 
 def _spark_mode(table: Table) -> str:
@@ -133,7 +138,4 @@ def _write(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
 
 
 def _recorded(batch: Batch, table: Table, lake: Lake, stamp: Stamp) -> Batch:
-    folder, query = lake.state(table, "batches"), str(stamp.note["query"])
-    whole = batches.with_totals(folder, query, batch)
-    batches.record(folder, query, whole)
-    return whole
+    return batches.counted_in(lake.state(table, "batches"), str(stamp.note["query"]), batch)

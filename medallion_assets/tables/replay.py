@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import asdict, dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from medallion_assets.delta import batches, log
 from medallion_assets.delta.batches import Batch, write_json
@@ -24,9 +24,9 @@ from medallion_assets.tables.entries import move_entries
 from medallion_assets.tables.failures import explained
 from medallion_assets.tables.file_counts import retell
 from medallion_assets.tables.flow import batch_of
-from medallion_assets.tables.judge import counters, written_columns
+from medallion_assets.tables.judge import counted, written_columns
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.pins import current_pins
+from medallion_assets.tables.pins import current_pins, last_pins
 from medallion_assets.tables.retried import (
     Trial,
     changes_of,
@@ -127,13 +127,9 @@ def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) ->
             # Nothing of it is in the table: it must not stand in the way of every run to come.
             lake.state(table, "replay.json").unlink()
         raise explained(table, error) from error
-    last = batches.newest(lake.state(table, "batches"))
-    pins = dict(last.statics) if last else {}
     words = f"replay {trial.id}" + (f": {trial.fix}" if trial.fix else "")
-    batch = batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
-    folder, query = lake.state(table, "batches"), str(stamp.note["query"])
-    whole = batches.with_totals(folder, query, batch)
-    batches.record(folder, query, whole)
+    batch = batch_of(counts, table, stamp, last_pins(table, lake), words, time.monotonic() - started)
+    whole = batches.counted_in(lake.state(table, "batches"), str(stamp.note["query"]), batch)
     lake.state(table, "replay.json").unlink()
     return whole
 
@@ -143,7 +139,7 @@ def _appended(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> di
     entries = chosen(spark, table, lake, trial).persist()
     rows, misfits = verdict_of(entries, table, lake, trial)
     verdict = rows.persist()
-    counts = _counted(verdict, table)
+    counts = counted(verdict, table)
     good = verdict.where("_outcome = 'good'").select(*(f"`{c}`" for c in written_columns(verdict)))
     append(good, lake.path(table), stamp)
     changes = changes_of(verdict, misfits, entries, table, lake, trial)
@@ -175,14 +171,9 @@ def _made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> d
 
 def _foreseen(trial: Trial, tried: int, table: Table, lake: Lake, spark: SparkSession) -> Replayed:
     verdict, misfits = verdict_of(chosen(spark, table, lake, trial), table, lake, trial)
-    counts = _counted(verdict, table)
+    counts = counted(verdict, table)
     still = counts["quarantine"] + misfits.where("status = 'open'").count()
     return Replayed(table.key, tried, counts["good"], counts["duplicate"], counts["drop"], still, "", True)
-
-
-def _counted(verdict: DataFrame, table: Table) -> dict[str, int]:
-    found = verdict.agg(*counters(table)).first()
-    return {name: int(n) for name, n in found.asDict().items()} if found else {}
 
 
 def _told(table: Table, trial: Trial, tried: int, batch: Batch) -> Replayed:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.delta import batches, changes, log
+from medallion_assets.delta import changes, log
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp
@@ -15,6 +15,7 @@ from medallion_assets.ingestion.quarantine import JOIN, OPEN
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.pins import last_pins
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Read, Table
 
@@ -56,8 +57,7 @@ def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, 
     """Makes anew the rows that changed static rows reach; gives a batch for each input."""
     for name, read, span in list(moved_statics(table, lake)):
         started = time.monotonic()
-        last = batches.newest(lake.state(table, "batches"))
-        old_pins = dict(last.statics) if last else {}
+        old_pins = last_pins(table, lake)
         pins = {**old_pins, name: span.upto}
         stamp = Stamp(f"{table.key}/static/{name}/{note['query']}", span.upto, note)
         keys = _reached(spark, table, lake, read, span)

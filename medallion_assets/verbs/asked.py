@@ -62,6 +62,11 @@ class Told:
     found: Mapping[str, Any] = field(default_factory=dict)
 
 
+def refused(table: Table, why: str, **found: Any) -> Told:
+    """Gives what is told where a verb does nothing, and why."""
+    return Told(table.key, f"refused: {why}. Nothing was changed", well=False, found=found)
+
+
 def downstream_of(table: Table) -> tuple[str, ...]:
     """Gives the keys of every table that reads this one, however far."""
     reached: dict[str, None] = {}

@@ -6,7 +6,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import full_refresh as begun_anew
 from medallion_assets.tables.refresh import refresh
 from medallion_assets.tables.table import Table
-from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 from medallion_assets.verbs.before import put_back, remember
 
 
@@ -22,7 +22,7 @@ def full_refresh(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     """
     gone = _missing_sources(table, lake)
     if gone:
-        return Told(table.key, f"refused: {gone}. Nothing was changed", well=False)
+        return refused(table, gone)
     path, rows = lake.path(table), log.row_count(lake.path(table))
     upstream = ", ".join(up.key for up in table.upstream)
     if asked.dry_run:

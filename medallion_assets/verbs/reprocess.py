@@ -10,7 +10,7 @@ from medallion_assets.ingestion.replacing import REPROCESSED
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import refresh
 from medallion_assets.tables.table import Table
-from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 
 NEWEST = (
     f"SELECT path, max(discovered_at) AS at FROM ledger WHERE status = '{ledgers.ADMITTED}' "
@@ -26,14 +26,14 @@ def reprocess(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
         RefreshFailed: The files could not be loaded; the old rows stay.
     """
     if not table.source or table.source.allow_overwrites == "append" or table.once:
-        why = "only bronze tables whose files each count once are reprocessed"
-        return Told(table.key, f"refused: {why}. Nothing was changed", well=False)
+        return refused(table, "only bronze tables whose files each count once are reprocessed")
     chosen = list(_chosen(table, lake, asked))
     there = [path for path in chosen if Path(path).exists()]
     gone = [path for path in chosen if path not in there]
     if gone:
-        why = f"{', '.join(gone[:5])} is gone, and its rows could not be made again"
-        return Told(table.key, f"refused: {why}. Nothing was changed", well=False, found={"gone": gone})
+        return refused(
+            table, f"{', '.join(gone[:5])} is gone, and its rows could not be made again", gone=gone
+        )
     if not there:
         return Told(table.key, "no file it has taken is as the choice says")
     numbers = {"files": len(there)}

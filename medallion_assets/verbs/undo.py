@@ -3,7 +3,7 @@
 from medallion_assets.delta import log
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
-from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 from medallion_assets.verbs.before import put_back, remembered
 
 
@@ -17,9 +17,7 @@ def undo(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     """
     told = remembered(table, lake)
     if not told:
-        return Told(
-            table.key, "refused: no full refresh of it is remembered. Nothing was changed", well=False
-        )
+        return refused(table, "no full refresh of it is remembered")
     then, now = told["versions"]["table"], log.version(lake.path(table))
     if asked.dry_run:
         words = f"version {now} would make way for what version {then} holds"

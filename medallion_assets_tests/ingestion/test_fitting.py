@@ -1,7 +1,5 @@
 """Only a file that the fast reader reads without loss is left to it."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +16,7 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.ingestion.fitting import arrow_schema, fits
+from medallion_assets_tests.shop import json_lines
 
 
 def columns(**kinds):
@@ -72,7 +71,7 @@ objects = st.fixed_dictionaries({"a": whole, "c": st.text(max_size=5)})
 
 @given(st.lists(objects, min_size=1))
 def test_any_records_of_the_schema_fit(tmp_path_factory, records):
-    lines = "".join(json.dumps(record) + "\n" for record in records)
+    lines = json_lines(*records)
     surrogates = any("\ud800" <= c <= "\udfff" for record in records for c in record["c"])
     folder = tmp_path_factory.mktemp("fit")
     assert taken(folder, lines.encode(), len(records)) or surrogates

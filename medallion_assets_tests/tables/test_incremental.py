@@ -13,6 +13,7 @@ from medallion_assets.simulators import land
 from medallion_assets.tables import Pipeline, expect, stream
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.refresh import refresh
+from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark
 INCREMENTS = 10
@@ -114,7 +115,7 @@ def correct(file, chance, of):
     kept = [r for r in rows if chance.random() > 0.1]
     for row in chance.sample(kept, min(20, len(kept))):
         row[of.value] = chance.choice(of.wrong)
-    file.write_text("".join(json.dumps(r) + "\n" for r in kept))
+    file.write_text(json_lines(*kept))
 
 
 @pytest.mark.parametrize(

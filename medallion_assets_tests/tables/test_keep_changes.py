@@ -12,6 +12,7 @@ from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import refresh
+from medallion_assets_tests.shop import json_lines
 
 SCHEMA = "id STRING, at INT, op STRING, city STRING, note STRING"
 
@@ -54,7 +55,7 @@ def loaded(folder, spark, tables, batches):
     for number, batch in enumerate(batches):
         file = folder / "landing/shop/events" / f"{number}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(e) + "\n" for e in batch))
+        file.write_text(json_lines(*batch))
         for table in tables:
             refresh(table, lake, lambda: spark)
             assert balance(table, lake).holds, str(balance(table, lake))
@@ -130,7 +131,7 @@ def test_two_different_events_of_one_sequence_are_quarantined_by_name_also_when_
     tables = people(type=2)
     event = {"id": "p1", "at": 5, "op": "upsert", "city": "Quito", "note": "x"}
     for number, told in enumerate([event, event | {"at": 7}, event | {"city": "Lagos"}, event]):
-        drop("shop/events", f"{number}.json", json.dumps(told) + "\n")
+        drop("shop/events", f"{number}.json", json_lines(told))
         for table in tables:
             refresh(table, lake, lambda: spark)
             assert balance(table, lake).holds

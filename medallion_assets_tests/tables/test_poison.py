@@ -9,8 +9,9 @@ from medallion_assets.tables import Pipeline, expect, keep_changes, stream
 from medallion_assets.tables.choice import Choice
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.errors import RefreshFailed
-from medallion_assets.tables.refresh import full_refresh, refresh
+from medallion_assets.tables.refresh import full_refresh
 from medallion_assets.tables.replay import replay
+from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark
 ORDER = "id INT, total STRING, at INT"
@@ -20,10 +21,7 @@ HELD = "shop/quarantine/sales"
 def shop_with(**options):
     shop = Pipeline("shop")
 
-    @shop.bronze()
-    def orders(files=shop.landing("orders", format="json", schema=ORDER, allow_overwrites="replace")):  # noqa: B008
-        """One row per order, as it landed."""
-        return files
+    orders = orders_of(shop, schema=ORDER, allow_overwrites="replace")
 
     @shop.silver(**options)
     def sales(orders=stream(orders)):
@@ -34,21 +32,9 @@ def shop_with(**options):
     return orders, sales
 
 
-@pytest.fixture
-def refreshed(lake, spark):
-    def run_all(*tables):
-        done = [refresh(table, lake, lambda: spark) for table in tables]
-        for table in tables:
-            books = balance(table, lake)
-            assert books.holds, f"{table.key}: {books}"
-        return done
-
-    return run_all
-
-
 def lines(*totals, start=0):
     rows = ({"id": start + i, "total": t, "at": start + i} for i, t in enumerate(totals))
-    return "".join(json.dumps(row) + "\n" for row in rows)
+    return json_lines(*rows)
 
 
 SHAPES = {

@@ -1,15 +1,13 @@
 """What else a declaration may ask for: SQL, several streams, a horizon, a layout, names in SQL."""
 
-import json
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.tables import Layout, Pipeline, static, stream
-from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.refresh import refresh
+from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark
 SCHEMA = "id INT, at TIMESTAMP, city STRING"
@@ -29,21 +27,8 @@ def shop_with(*names):
     return shop, *(landed(name) for name in names)
 
 
-@pytest.fixture
-def refreshed(lake, spark):
-    def run_all(*tables):
-        done = [refresh(table, lake, lambda: spark) for table in tables]
-        for table in tables:
-            assert balance(table, lake).holds, str(balance(table, lake))
-        return done
-
-    return run_all
-
-
 def lines(*ids, day=1, city="Quito"):
-    return "".join(
-        json.dumps({"id": i, "at": f"2024-01-{day:02d}T00:00:00", "city": city}) + "\n" for i in ids
-    )
+    return json_lines(*({"id": i, "at": f"2024-01-{day:02d}T00:00:00", "city": city} for i in ids))
 
 
 def test_a_query_may_be_sql_over_the_names_of_its_inputs(drop, refreshed, rows_of):
@@ -196,7 +181,7 @@ def test_a_column_that_joins_bronze_with_a_name_delta_refuses_reaches_silver(dro
         return orders.drop("_rescued_data")
 
     for number, record in enumerate(({"id": 1}, {"id": 2, "new; col": "x"}, {"id": 3, "new; col": "y"})):
-        drop("shop/orders", f"{number}.json", json.dumps(record) + "\n")
+        drop("shop/orders", f"{number}.json", json_lines(record))
         refreshed(orders, clean)
     rows = spark.read.format("delta").load(str(lake.path(clean))).select("id", "new; col").collect()
     assert sorted(tuple(r) for r in rows) == [("1", None), ("2", "x"), ("3", "y")]

@@ -1,6 +1,5 @@
 """Windows over event time hold what a computation over the raw rows gives; late rows are counted."""
 
-import json
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
@@ -12,6 +11,7 @@ from medallion_assets.tables import Pipeline, stream
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.refresh import refresh
+from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark
 NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
@@ -42,7 +42,7 @@ def at(seconds, who="a"):
 @pytest.fixture
 def land(drop, lake, spark):
     def landed(tables, name, *clicks):
-        drop("shop/clicks", name, "".join(json.dumps(c) + "\n" for c in clicks))
+        drop("shop/clicks", name, json_lines(*clicks))
         done = [refresh(t, lake, lambda: spark) for t in tables]
         for table in tables:
             assert balance(table, lake).holds, str(balance(table, lake))

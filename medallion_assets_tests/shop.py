@@ -1,0 +1,79 @@
+"""A shop as small as a chain of tables can be, for tests that look at one thing of it."""
+
+import json
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.tables import Pipeline, expect, stream
+
+ABOVE_ZERO = expect("above_zero", "total > 0")
+
+
+def json_lines(*records: Any) -> str:
+    """The text of a file that holds these records."""
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def orders_file(*orders):
+    """The text of a file of orders, each told as its number and its total."""
+    return json_lines(*({"id": number, "total": total} for number, total in orders))
+
+
+def totals_file(*totals, start=0):
+    """The text of a file with one order for each total, numbered from ``start``."""
+    return orders_file(*enumerate(totals, start))
+
+
+def order(number, total, at="2026-01-01T00:00:00.123456Z"):
+    """An order at a time."""
+    return {"id": number, "total": total, "at": at}
+
+
+def bought(number, total, customer="a"):
+    """An order of a customer."""
+    return {"id": number, "customer": customer, "total": total}
+
+
+def orders_and_sales(*rules, **options):
+    """Orders, and the sales among them."""
+    shop = Pipeline("shop")
+    orders = orders_of(shop)
+
+    @shop.silver(expectations=rules, **options)
+    def sales(orders=stream(orders)):
+        """One row per sale."""
+        return orders.select("id", "total")
+
+    return orders, sales
+
+
+def orders_of(shop, rules=(), **landing):
+    """The shop's orders, as they land."""
+    told = {"format": "json", "schema": "id INT, total INT"} | landing
+
+    @shop.bronze(expectations=rules)
+    def orders(files=shop.landing("orders", **told)):  # noqa: B008
+        """One row per order, as it landed."""
+        return files
+
+    return orders
+
+
+def chain(rules=(ABOVE_ZERO,), keys="id", bronze_rules=(), gold="incremental", **landing):
+    """Orders, the sales among them, and what they come to."""
+    shop = Pipeline("shop")
+    orders = orders_of(shop, bronze_rules, **{"schema": "id INT, total INT, at TIMESTAMP"} | landing)
+
+    @shop.silver(unique_by=keys, expectations=rules)
+    def sales(orders=stream(orders)):
+        """One row per sale."""
+        return orders.select("id", "total", "at")
+
+    @shop.gold(output_mode=gold, counts_rows="sales")
+    def totals(sales=stream(sales)):
+        """One row per kind of sale."""
+        sums = F.sum("total").alias("total"), F.count("*").alias("sales")
+        return sales.groupBy(F.lit("all").alias("of")).agg(*sums)
+
+    return orders, sales, totals

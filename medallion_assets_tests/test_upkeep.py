@@ -1,0 +1,69 @@
+"""Verbs that look after tables: files put together, illnesses named, files judged and recounted."""
+
+from functools import partial
+
+import pytest
+
+from medallion_assets.tables import Pipeline
+from medallion_assets_tests.shop import ABOVE_ZERO, chain, orders_file, orders_of
+
+pytestmark = pytest.mark.spark
+shop_with = partial(chain, gold="complete")
+
+
+def test_validate_judges_what_landed_and_writes_nothing(drop, do, lake):
+    orders = orders_of(Pipeline("shop"), rules=[ABOVE_ZERO])
+
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)) + "{broken\n")
+    told = do("validate", orders)
+    assert (told.found["good"], told.found["malformed"], told.found["rules"]) == (2, 1, {"above_zero": 1})
+    assert not told.well
+    assert not list(lake.root.rglob("*.parquet"))
+
+
+def test_maintenance_puts_files_together_and_no_stream_notices(drop, refreshed, do, rows_of, lake):
+    tables = shop_with()
+    for number in range(4):
+        drop("shop/orders", f"{number}.json", orders_file((number, 5), (number + 10, -1)))
+        refreshed(*tables)
+    files = [do("maintain", table).found for table in tables]
+    assert [(f["files_before"], f["files_now"]) for f in files][:2] == [(4, 1), (8, 2)]
+    assert [done.total("read") for done in refreshed(*tables)] == [0, 0, 0]
+    drop("shop/orders", "z.json", orders_file((99, 1)))
+    refreshed(*tables)
+    assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 21, "sales": 5}]
+
+
+def test_maintenance_keeps_what_a_table_downstream_has_not_taken(drop, refreshed, do):
+    orders, sales, totals = shop_with()
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(orders, sales, totals)
+    drop("shop/orders", "b.json", orders_file((2, 5)))
+    refreshed(orders)
+    assert "shop/silver/sales has not taken all of it" in do("maintain", orders, dry_run=True).does
+
+
+def test_doctor_names_the_verb_for_each_illness(drop, refreshed, look, do, lake, spark):
+    tables = shop_with()
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(*tables)
+    assert [look("doctor", t).does for t in tables] == ["well"] * 3
+    do("reset_checkpoint", tables[1])
+    assert "checkpoint is gone: run" in look("doctor", tables[1]).does
+    spark.sql(f"DELETE FROM delta.`{lake.path(tables[0])}`")
+    assert "run audit" in look("doctor", tables[0]).does
+
+
+def test_audit_finds_what_the_log_alone_cannot(drop, refreshed, do, lake, spark):
+    tables = shop_with()
+    file = drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)) + "{broken\n")
+    refreshed(*tables)
+    assert all(do("audit", t).well for t in tables)
+    # One row for another: every sum still holds.
+    path = lake.path(tables[0])
+    spark.sql(f"UPDATE delta.`{path}` SET _source_file = 'elsewhere' WHERE id = 1")
+    told = do("audit", tables[0])
+    assert "a.json holds 3 records, table and quarantine 2" in told.does
+    assert "elsewhere, which the ledger does not know" in told.does
+    file.write_text(orders_file((7, 7)))
+    assert "changed since it was taken" in do("audit", tables[0]).does
