@@ -10,10 +10,11 @@ from medallion_assets.delta import log
 from medallion_assets.ingestion import unseen_files
 from medallion_assets.ingestion.discovery import Look
 from medallion_assets.resources import LakeResource
+from medallion_assets.tables.arrivals import is_filled
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import upstream_first
-from medallion_assets.tables.refresh import is_filled, why_not
+from medallion_assets.tables.refresh import why_not
 from medallion_assets.tables.table import Table
 from medallion_assets.translate import landing_key
 

@@ -93,8 +93,9 @@ class Pipeline:
         layout: Layout | None = None,
         unique_over: str = "",
         unique_within: str = "",
+        gate: bool = False,
     ) -> Table:
-        """Gives the table this query fills.
+        """Gives the table this query fills; the options are the attributes of ``Table``.
 
         Raises:
             DeclarationError: The declaration cannot work; the message names the table and its line.
@@ -108,7 +109,7 @@ class Pipeline:
         table = Table(
             self.name, layer, query.__name__, query, reads, mode, rules, keys, counts_rows,
             self.owners, _place(query), once, self.tables, keeps, times_counted,
-            layout or Layout(), unique_over, unique_within, set_rules=of_sets,
+            layout or Layout(), unique_over, unique_within, set_rules=of_sets, gate=gate,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

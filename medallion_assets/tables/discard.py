@@ -7,13 +7,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
-from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.quarantine import DISCARDED
 from medallion_assets.tables.choice import Choice
 from medallion_assets.tables.entries import SETTLES, STEP, move_entries
 from medallion_assets.tables.errors import ReplayRefused
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 
 
 def discard(
@@ -28,7 +28,7 @@ def discard(
     if not why.strip():
         raise ReplayRefused("say why these rows are given up; the reason stays with them")
     path = lake.quarantine(table)
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         if not log.exists(path):
             return 0
         entries = spark.read.format("delta").load(str(path)).where(choice.condition)

@@ -13,6 +13,10 @@ class RefreshFailed(RuntimeError):
     """A micro-batch could not be written; it was not committed, and the next run takes it again."""
 
 
+class GateClosed(RuntimeError):
+    """A batch was judged before publish and kept back; the table is as it was."""
+
+
 class CheckpointMismatch(RuntimeError):
     """A checkpoint and its table do not belong together; going on would lose or double rows."""
 

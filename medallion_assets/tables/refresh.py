@@ -10,19 +10,22 @@ from pyspark.sql import SparkSession
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger, drop_older_copy
-from medallion_assets.ingestion import discover
-from medallion_assets.ingestion.cleaning import clean_source
-from medallion_assets.ingestion.discovery import Look
+from medallion_assets.tables.arrivals import is_filled, take_arrivals, take_away
+from medallion_assets.tables.aside import worked_aside
 from medallion_assets.tables.errors import CheckpointDamaged, CheckpointMismatch
+from medallion_assets.tables.gate import refuse_unfit
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.query import taken
 from medallion_assets.tables.replay import finish_replay, is_pending
 from medallion_assets.tables.starts import begin_anew, idle_at, position
 from medallion_assets.tables.static_changes import moved_statics
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
+
+Done = tuple[str, list[Batch]]
+"""Why nothing was done, empty where something was, and the micro-batches."""
 
 
 @dataclass(frozen=True)
@@ -73,28 +76,54 @@ def refresh(
         CheckpointMismatch: The table was removed while its checkpoint stayed.
         ExpectationFailed: A row broke an expectation that says ``fail``.
         RefreshFailed: A micro-batch could not be written; it was not committed.
+        GateClosed: The table has a gate, and a check that blocks does not hold.
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         take_arrivals(table, lake)
         if again:
             take_arrivals(table, lake, again)
-        try:
-            skipped, done = _taken_now(table, lake, spark, run_id, trigger)
-        except DamagedCheckpoint as error:
-            raise CheckpointDamaged(table.key, str(error)) from error
+        skipped, done = take_new(table, lake, spark, run_id, trigger)
         take_away(table, lake)
     seconds = time.monotonic() - started
     return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
 
 
+def take_new(
+    table: Table,
+    lake: Lake,
+    spark: Callable[[], SparkSession],
+    run_id: str,
+    trigger: Trigger = "availableNow",
+) -> Done:
+    """Takes what is new; a table with a gate publishes it once it is judged. The caller holds the lease.
+
+    Raises:
+        GateClosed: A check that blocks does not hold; nothing was published.
+        CheckpointDamaged: A file of the checkpoint is empty or cut off.
+    """
+    try:
+        for stream in (table, *table.flows):
+            refuse_damaged(lake.state(stream, "checkpoint"))
+            drop_older_copy(table.key, lake.path(table), lake.state(stream, "checkpoint"))
+        if not table.gate or _has_nothing(table, lake):
+            return _taken_now(table, lake, spark, run_id, trigger)
+        with worked_aside(table, lake) as aside:
+            done = _taken_now(table, aside, spark, run_id, trigger)
+            refuse_unfit(table, aside)
+        return done
+    except DamagedCheckpoint as error:
+        raise CheckpointDamaged(table.key, str(error)) from error
+
+
+def _has_nothing(table: Table, lake: Lake) -> bool:
+    return not is_pending(table, lake) and all(why_not(stream, lake) for stream in (table, *table.flows))
+
+
 def _taken_now(
     table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
-) -> tuple[str, list[Batch]]:
-    """Takes what is new; gives why nothing was done, empty where something was, and the micro-batches."""
-    for stream in (table, *table.flows):
-        refuse_damaged(lake.state(stream, "checkpoint"))
-        drop_older_copy(table.key, lake.path(table), lake.state(stream, "checkpoint"))
+) -> Done:
+    """Takes what is new, in place."""
     done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
     skipped = "" if done else why_not(table, lake)
     done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
@@ -116,33 +145,9 @@ def full_refresh(table: Table, lake: Lake) -> None:
     Raises:
         TableBusy: Another process writes the table and did not end in time.
     """
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         for stream in (table, *table.flows):
             begin_anew(stream, lake)
-
-
-def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None:
-    """Lets discovery add new landing files to the ledger, where the table reads any, or these again."""
-    if table.source and not is_filled(table, lake):
-        folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
-        with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
-            look = Look(0, again, True) if again else Look(lake.settings.settle_seconds)
-            discover(folder, ledger, table.source, look)
-
-
-def take_away(table: Table, lake: Lake) -> None:
-    """Lets a source that cleans up move or delete what every table that reads it has committed."""
-    if table.source and table.source.clean_source != "OFF":
-        location = lake.landing(table.pipeline, table.source)
-        readers = [t for t in table.registry.values() if t.source and t.key != table.key]
-        same = [t for t in readers if t.source and lake.landing(t.pipeline, t.source) == location]
-        clean_source(table.source, location, lake.ledger(table), [lake.ledger(t) for t in same])
-
-
-def is_filled(table: Table, lake: Lake) -> bool:
-    """True where a table that is filled once has been."""
-    checkpoint = lake.state(table, "checkpoint")
-    return table.once and log.exists(lake.path(table)) and not progress.is_interrupted(checkpoint)
 
 
 def why_not(table: Table, lake: Lake) -> str:

@@ -15,7 +15,6 @@ from medallion_assets.delta import batches, log
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import append
-from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.quarantine import QUERY
 from medallion_assets.tables.choice import Choice, fixes_of
 from medallion_assets.tables.correct import Reach, remade
@@ -39,6 +38,7 @@ from medallion_assets.tables.retried import (
 )
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def replay(
         ExpectationFailed: A row broke a rule that says ``fail``; nothing was moved.
     """
     fixes_of(fix)
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         finish_replay(table, lake, spark)
         trial = _planned(table, lake, choice, fix, run_id or uuid.uuid4().hex)
         tried = chosen(spark, table, lake, trial).count() if trial else 0

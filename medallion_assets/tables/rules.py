@@ -76,6 +76,8 @@ def _output(table: Table) -> list[str]:
     problems = table.layout.problems()
     if table.layer == "bronze" and table.layout != Layout():
         problems.append("a layout is for silver and gold: bronze takes what lands")
+    if table.layer == "bronze" and table.gate:
+        problems.append("a gate is for silver and gold: bronze is what landed, good or not")
     if bool(table.unique_over) != bool(table.unique_within) or (table.unique_within and not table.unique_by):
         problems.append("unique_within needs unique_by and unique_over, the column it is measured in")
     if problems:

@@ -63,6 +63,7 @@ class Table:
         layout: How its Delta table is made.
         unique_over, unique_within: A key that comes again is a duplicate only this long, by this column.
         times_counted: In how many of its rows an upstream row stands: for sliding windows, size by slide.
+        gate: Each batch is judged as a whole before anyone can read it.
         set_rules: Rules of the table as a whole.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
@@ -90,6 +91,7 @@ class Table:
     unique_over: str = ""
     unique_within: str = ""
     flow: str = ""
+    gate: bool = False
     set_rules: tuple[Any, ...] = ()
     flows: "list[Table]" = field(default_factory=list, compare=False, repr=False)
 

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.delta.lease import held
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 
 KEPT = ("checkpoint", "batches", "start.json", "idle.json", "followed.json")
 """Bookkeeping that belongs to the rows: put back with them, or the next run would take rows twice."""
@@ -23,22 +23,24 @@ NOTED = ("upstream_version", "query", "generation")
 
 
 def remember(table: Table, lake: Lake) -> None:
-    """Keeps the table's versions and a copy of its bookkeeping; what was remembered before goes."""
-    with held(lake.state(table, "lease"), table.key):
-        aside = lake.state(table, "before")
-        shutil.rmtree(aside, ignore_errors=True)
-        for stream in (table, *table.flows):
-            for what in KEPT:
-                found = lake.state(stream, what)
-                copy = shutil.copytree if found.is_dir() else shutil.copy2
-                if found.exists():
-                    target = aside / (stream.flow or ".") / what
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    copy(found, target)
-        versions = {"table": log.version(lake.path(table)), "quarantine": log.version(lake.quarantine(table))}
-        # What its newest commit says of where it stands: a checkpoint lost after an undo goes on from there.
-        note = {name: log.last_note(lake.path(table), name) for name in NOTED}
-        write_json(aside / "versions.json", {"versions": versions, "note": note})
+    """Keeps the table's versions and a copy of its bookkeeping; what was remembered before goes.
+
+    The caller holds the table's lease.
+    """
+    aside = lake.state(table, "before")
+    shutil.rmtree(aside, ignore_errors=True)
+    for stream in (table, *table.flows):
+        for what in KEPT:
+            found = lake.state(stream, what)
+            copy = shutil.copytree if found.is_dir() else shutil.copy2
+            if found.exists():
+                target = aside / (stream.flow or ".") / what
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copy(found, target)
+    versions = {"table": log.version(lake.path(table)), "quarantine": log.version(lake.quarantine(table))}
+    # What its newest commit says of where it stands: a checkpoint lost after an undo goes on from there.
+    note = {name: log.last_note(lake.path(table), name) for name in NOTED}
+    write_json(aside / "versions.json", {"versions": versions, "note": note})
 
 
 def remembered(table: Table, lake: Lake) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def remembered(table: Table, lake: Lake) -> dict[str, Any]:
 def put_back(table: Table, lake: Lake, spark: SparkSession) -> None:
     """Makes table, quarantine and bookkeeping what they were when they were remembered."""
     told = remembered(table, lake)
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         _rows_back(spark, lake, table, told)
         aside = lake.state(table, "before")
         for stream in (table, *table.flows):

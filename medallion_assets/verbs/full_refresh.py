@@ -1,20 +1,27 @@
-"""``full_refresh``: a table made anew from all of upstream, and put back where its books do not hold."""
+"""``full_refresh``: a table made anew aside, from all of upstream, and published where its books hold."""
+
+import uuid
+from dataclasses import replace
 
 from medallion_assets.delta import log
+from medallion_assets.tables.aside import Aside, worked_aside
 from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.errors import GateClosed
+from medallion_assets.tables.gate import refuse_unfit
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.refresh import full_refresh as begun_anew
-from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.refresh import take_new
+from medallion_assets.tables.starts import begin_anew
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
-from medallion_assets.verbs.before import put_back, remember
+from medallion_assets.verbs.before import remember
 
 
 def full_refresh(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
-    """Makes the table anew from all of upstream, in one commit; readers see the old rows until then.
+    """Makes the table anew from all of upstream: built aside, compared, and put in the old one's place.
 
-    What stood is remembered for ``undo``. Where the new rows do not balance with upstream, or the run
-    fails, it is put back at once.
+    Readers see the old rows until then. Where the new ones do not balance with upstream, or the run
+    fails, nothing is published. What stood is remembered for ``undo``.
 
     Raises:
         TableBusy: Another process writes the table.
@@ -28,19 +35,21 @@ def full_refresh(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     if asked.dry_run:
         words = f"its {rows} rows would be made anew from all of upstream, in one commit"
         return Told(table.key, words, upstream, "table, quarantine and checkpoint", downstream_of(table))
-    remember(table, lake)
     try:
-        begun_anew(table, lake)
-        refresh(table, lake, spark, asked.run_id)
-    except Exception:
-        put_back(table, lake, spark())
-        raise
-    books = balance(table, lake)
-    if not books.holds:
-        put_back(table, lake, spark())
-        return Told(table.key, f"put back as it was: made anew, it would say {books}", well=False)
-    words = f"made anew: {rows} rows before, {log.row_count(path)} now; {books}"
+        with sole_writer(table, lake), worked_aside(table, lake) as aside:
+            _make_anew(table, aside, spark, asked.run_id)
+            remember(table, lake)
+    except GateClosed as closed:
+        return Told(table.key, f"refused: {closed}", well=False)
+    words = f"made anew: {rows} rows before, {log.row_count(path)} now; {balance(table, lake)}"
     return Told(table.key, words, upstream, "table, quarantine and checkpoint", downstream_of(table))
+
+
+def _make_anew(table: Table, aside: Aside, spark: Spark, run_id: str) -> None:
+    for stream in (table, *table.flows):
+        begin_anew(stream, aside)
+    take_new(replace(table, gate=False), aside, spark, run_id or uuid.uuid4().hex)
+    refuse_unfit(table, aside)
 
 
 def _missing_sources(table: Table, lake: Lake) -> str:

@@ -7,11 +7,11 @@ from deltalake import DeltaTable as LedgerTable
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.outcomes import outcomes_of
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.starts import idle_at, position
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told
 
 LEAST_DAYS = 7
@@ -36,7 +36,7 @@ def maintain(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     if asked.dry_run:
         words = f"{files} files would be put together, versions of the last {days:g} days stay{kept}"
         return Told(table.key, words, "its files", "its files", (), True, {"files_before": files})
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         for path in paths:
             _tidied(spark(), path, 0 if behind else days)
         if table.source:

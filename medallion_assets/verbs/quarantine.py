@@ -4,13 +4,13 @@ import uuid
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
-from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.ingestion.unrescue import unrescue
 from medallion_assets.tables.discard import discard as given_up
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.replay import replay as taken_again
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
 
 RESCUED = "rescued"
@@ -47,7 +47,7 @@ def _unrescued(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
         return Told(table.key, "it has no rescued data")
     run = asked.run_id or uuid.uuid4().hex
     stamp = Stamp(f"{table.key}/unrescue/{run}", 0, {"run_id": run, "table": table.key})
-    with held(lake.state(table, "lease"), table.key):
+    with sole_writer(table, lake):
         rows = unrescue(spark(), path, table.source.rescued, asked.choice.files, stamp, asked.dry_run)
     word = "would get" if asked.dry_run else "got"
     words = f"{rows} rows {word} rescued fields into their columns"

@@ -1,10 +1,10 @@
 """``reset_checkpoint``: a table's stream begins with a new checkpoint; its rows stay."""
 
 from medallion_assets.delta import log
-from medallion_assets.delta.lease import held
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.starts import forget_checkpoint
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
 
 
@@ -19,7 +19,7 @@ def reset_checkpoint(table: Table, lake: Lake, spark: Spark, asked: Asked) -> To
     if not lake.state(table, "checkpoint").exists():
         return Told(table.key, "it has no checkpoint")
     if not asked.dry_run:
-        with held(lake.state(table, "lease"), table.key):
+        with sole_writer(table, lake):
             for stream in (table, *table.flows):
                 forget_checkpoint(stream, lake)
     whole = table.stateful and log.exists(lake.path(table))
