@@ -13,6 +13,9 @@ from medallion_assets.delta import log, progress
 from medallion_assets.delta.commit import Stamp
 
 Write = Callable[[DataFrame, int], None]
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+"""Costs a micro-batch, and gives something only where windows are written when they close."""
+
 Trigger = Literal["availableNow", "once"]
 
 
@@ -40,6 +43,7 @@ def drain(
     name: str,
     output_mode: str = "append",
     trigger: Trigger = "availableNow",
+    closes_windows: bool = False,
 ) -> dict[int, State]:
     """Runs the query over all that is available, a call of ``write`` for each micro-batch.
 
@@ -50,6 +54,8 @@ def drain(
         name: The query's name.
         output_mode: ``append``, ``update`` or ``complete``.
         trigger: ``availableNow`` cuts what there is to the source's limits, ``once`` takes it in one batch.
+        closes_windows: A batch without rows follows where the last one moved the watermark, and gives the
+            windows it closed; otherwise they wait for the next rows. Not with ``once``.
 
     Returns:
         By micro-batch, the state a stateful query was left with.
@@ -68,6 +74,7 @@ def drain(
             failures.append(error)
             raise
 
+    rows.sparkSession.conf.set(NO_DATA, str(closes_windows).lower())
     writer = rows.writeStream.foreachBatch(guarded).outputMode(output_mode)
     writer = writer.option("checkpointLocation", str(checkpoint))
     try:

@@ -26,7 +26,6 @@ TUNED = {
     # VACUUM lists a table's folders in this many tasks: by default 10,000, and a minute for nothing.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",

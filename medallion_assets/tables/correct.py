@@ -70,9 +70,9 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     try:
         counts = counted(now, table)
         refuse_beyond_bounds(counts, table)
+        was = _as_it_stood(before, table) if before is not None else {}
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
-        was = _as_it_stood(before, table) if before is not None else {}
     finally:
         for frame in (now, before, reach.keys):
             if frame is not None:

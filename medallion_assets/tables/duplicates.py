@@ -1,6 +1,6 @@
 """Which rows of a judged micro-batch come again: for ever, or within a horizon of event time."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.tables.table import Table
@@ -25,14 +25,32 @@ def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: Data
 
 
 def without_near_duplicates(marked: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
-    """Marks good rows of whose key another stands, or comes earlier in the batch, within the horizon."""
-    time, horizon = F.col(table.unique_over), F.expr(f"INTERVAL {table.unique_within}")
-    by_key = Window.partitionBy(F.expr(GOOD), *table.unique_by).orderBy(time)
-    repeated = F.coalesce(F.lag(time).over(by_key) + horizon >= time, F.lit(False))
-    numbered = marked.withColumn("_repeated", repeated)
+    """Marks good rows that come within the horizon after one of their key that is kept.
+
+    Rows that come in the order of their time are kept the same, however they are cut into batches.
+    """
+    rows = marked.withColumn("_repeated", F.lit(False))
     if existing is not None:
-        numbered = _near_those_that_stand(numbered, table, existing)
-    return _told(numbered, marked.columns)
+        rows = _near_those_that_stand(rows, table, existing)
+    time, keys = F.col(table.unique_over), [F.col(key) for key in table.unique_by]
+    mine = [F.expr(f"{GOOD} AND NOT _repeated"), *keys]
+    times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*mine)))
+    alone = F.row_number().over(Window.partitionBy(*mine, time).orderBy(F.monotonically_increasing_id())) == 1
+    kept = F.array_contains(_far_apart(times, table.unique_within), time) & alone
+    # A row without a time is near none.
+    repeated = F.col("_repeated") | ~F.coalesce(kept, F.lit(True))
+    return _told(rows.withColumn("_repeated", repeated), marked.columns)
+
+
+def _far_apart(times: Column, horizon: str) -> Column:
+    """Gives, of ascending times, the first and each that comes more than the horizon after the last given."""
+    interval = F.expr(f"INTERVAL {horizon}")
+
+    def and_next(kept: Column, time: Column) -> Column:
+        far = F.coalesce(F.try_element_at(kept, F.lit(-1)) + interval < time, F.lit(True))
+        return F.when(far, F.concat(kept, F.array(time))).otherwise(kept)
+
+    return F.aggregate(times, F.filter(times, lambda _: F.lit(False)), and_next)
 
 
 def _near_those_that_stand(numbered: DataFrame, table: Table, existing: DataFrame) -> DataFrame:

@@ -28,7 +28,7 @@ def late_rows(spark: SparkSession, table: Table, lake: Lake, span: Span, number:
     # Spark closes windows by a batch's own watermark and passes over late rows by the one before it,
     # so that what one operator gives out is never late for the next.
     watermark = watermark_of(lake.state(table, "checkpoint"), number - 1)
-    if span.after < 0 or watermark <= 0 or not table.counts_rows:
+    if span.after < 0 or span.upto <= span.after or watermark <= 0 or not table.counts_rows:
         return 0
     rows = changes.added(changes.changed(spark, lake.upstream_log(table), span))
     groups = derived(rows, table, lake, {})

@@ -30,9 +30,20 @@ def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict
 
 
 def current_pins(table: Table, lake: Lake) -> dict[str, int]:
-    """Gives each static input's newest version."""
+    """Gives the version of each static input that rows meet now: the newest, or that all rows have met.
+
+    Rows of a table that follows a static input stand as one version of it has them. New rows meet the
+    same one, or what a change of it moves could not be told from what stood.
+    """
     found = {name: log.version(lake.path(t)) for name, t in table.statics.items()}
-    return {name: v for name, v in found.items() if v is not None}
+    return {name: v for name, v in found.items() if v is not None} | followed_statics(table, lake)
+
+
+def followed_statics(table: Table, lake: Lake) -> dict[str, int]:
+    """Gives, for each static input with ``retry`` or ``follow``, the version up to which it was taken."""
+    file = lake.state(table, "followed.json")
+    told = json.loads(file.read_text()) if file.exists() else {}
+    return {str(name): int(version) for name, version in told.items()}
 
 
 def last_pins(table: Table, lake: Lake) -> dict[str, int]:

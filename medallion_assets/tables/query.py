@@ -18,7 +18,15 @@ from medallion_assets.tables.flow import write_changes
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.late import has_sessions, open_rows
 from medallion_assets.tables.pins import current_pins
-from medallion_assets.tables.starts import begin_anew, has_begun, idle_at, position, span_of, starting_version
+from medallion_assets.tables.starts import (
+    begin_anew,
+    has_begun,
+    has_position,
+    idle_at,
+    position,
+    span_of,
+    starting_version,
+)
 from medallion_assets.tables.stateful import write_groups
 from medallion_assets.tables.static_changes import begin_to_follow, take_statics
 from medallion_assets.tables.table import Table
@@ -39,10 +47,14 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
     try:
         if table.stateful and _was_corrected(table, lake, newest):
             begin_anew(table, lake)
-        done = _drained(table, lake, spark, run_id, trigger)
-        if done:
+        # What stands goes first, so that new rows meet the same version. A batch that was interrupted
+        # may have written already: it is ended with the version it met.
+        first = has_position(table, lake)
+        done = _follow_statics(table, lake, spark, run_id) if first else []
+        new = _drained(table, lake, spark, run_id, trigger)
+        if new:
             has_begun(table, lake)
-        done += _follow_statics(table, lake, spark, run_id)
+        done += new if first else [*new, *_follow_statics(table, lake, spark, run_id)]
     except Exception as error:
         raise explained(table, error) from error
     if done and not stood:
@@ -65,8 +77,9 @@ def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
     rows = _rows(table, lake, spark)
-    states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger)
-    return [_with_state(batch, states, table, lake, rows) for batch in done]
+    closes = table.watermarked and table.output_mode == "append"
+    states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes)
+    return _with_states(done, states, table, lake, rows)
 
 
 def _spark_mode(table: Table) -> str:
@@ -109,11 +122,23 @@ def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
     return rows
 
 
-def _with_state(batch: Batch, states: dict[int, State], table: Table, lake: Lake, rows: DataFrame) -> Batch:
-    """Gives the batch with what its query said of its state, and keeps it so."""
-    state = states.get(batch.number)
-    if not table.stateful or state is None:
-        return batch
+def _with_states(
+    done: list[Batch], states: dict[int, State], table: Table, lake: Lake, rows: DataFrame
+) -> list[Batch]:
+    """Gives the batches with what their query said of its state, and keeps them so."""
+    if not table.stateful:
+        return done
+    told: list[Batch] = []
+    for batch in done:
+        # The totals of a batch were made from those before it, as these were told then.
+        moved = sum(now.late - then.late for now, then in zip(told, done, strict=False))
+        known = replace(batch, total_late=batch.total_late + moved)
+        state = states.get(batch.number)
+        told.append(_with_state(known, state, table, lake, rows) if state else known)
+    return told
+
+
+def _with_state(batch: Batch, state: State, table: Table, lake: Lake, rows: DataFrame) -> Batch:
     late = state.passed_over if has_sessions(rows) else batch.late
     told = replace(
         batch,

@@ -15,19 +15,9 @@ from medallion_assets.ingestion.quarantine import JOIN, OPEN
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.pins import last_pins
+from medallion_assets.tables.pins import followed_statics, last_pins
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Read, Table
-
-
-def followed_statics(table: Table, lake: Lake) -> dict[str, int]:
-    """Gives, for each static input with ``retry`` or ``follow``, the version up to which it was taken.
-
-    Not that of the last batch: its rows met a newer version, those that waited before it did not.
-    """
-    file = lake.state(table, "followed.json")
-    told = json.loads(file.read_text()) if file.exists() else {}
-    return {str(name): int(version) for name, version in told.items()}
 
 
 def begin_to_follow(table: Table, lake: Lake) -> None:
@@ -54,18 +44,46 @@ def _followed(table: Table) -> Iterator[tuple[str, Table]]:
 
 
 def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, object]) -> Iterator[Batch]:
-    """Makes anew the rows that changed static rows reach; gives a batch for each input."""
-    for name, read, span in list(moved_statics(table, lake)):
-        started = time.monotonic()
-        old_pins = last_pins(table, lake)
-        pins = {**old_pins, name: span.upto}
-        stamp = Stamp(f"{table.key}/static/{name}/{note['query']}", span.upto, note)
-        keys = _reached(spark, table, lake, read, span)
-        upto = position(table, lake).version
-        counts = remade(spark, table, lake, Reach(keys, Span(upto, upto), pins, old_pins), stamp)
-        words = f"made anew for the rows that {name} now knows otherwise"
+    """Makes anew the rows that changed static rows reach; gives a batch for each input.
+
+    A version counts as taken once the caller, who puts the batch on record, asks for the next.
+    """
+    upto = position(table, lake).version
+    # Without a checkpoint nobody knows what stands; the next batch tells.
+    for name, read, moved in list(moved_statics(table, lake)) if upto >= 0 else ():
+        span = _begun(table, lake, name, moved)
+        yield _taken(table, lake, spark, name, read, span, upto, note)
         write_json(lake.state(table, "followed.json"), followed_statics(table, lake) | {name: span.upto})
-        yield batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
+
+
+def _taken(
+    table: Table,
+    lake: Lake,
+    spark: SparkSession,
+    name: str,
+    read: Read,
+    span: Span,
+    upto: int,
+    note: dict[str, object],
+) -> Batch:
+    started = time.monotonic()
+    old_pins = last_pins(table, lake) | followed_statics(table, lake)
+    pins = old_pins | {name: span.upto}
+    stamp = Stamp(f"{table.key}/static/{name}/{note['query']}", span.upto, note)
+    keys = _reached(spark, table, lake, read, span)
+    counts = remade(spark, table, lake, Reach(keys, Span(upto, upto), pins, old_pins), stamp)
+    words = f"made anew for the rows that {name} now knows otherwise"
+    return batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
+
+
+def _begun(table: Table, lake: Lake, name: str, moved: Span) -> Span:
+    """Gives the versions to take: after a death those that were begun, though there are newer ones."""
+    file = lake.state(table, "following.json")
+    told = json.loads(file.read_text()) if file.exists() else {}
+    if told.get(name, -1) <= moved.after:
+        told[name] = moved.upto
+        write_json(file, told)
+    return Span(moved.after, int(told[name]))
 
 
 def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, span: Span) -> DataFrame:
@@ -79,7 +97,8 @@ def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, span: Sp
         found = rejoined if found is None else found.union(rejoined)
     if found is None:
         found = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by).limit(0)
-    return found.distinct().persist()
+    # Not persisted: Spark reads a cached frame anew when its tables are written, and these will be.
+    return found.distinct().localCheckpoint()
 
 
 def _waiting(spark: SparkSession, table: Table, lake: Lake, read: Read, moved: DataFrame) -> DataFrame | None:

@@ -16,7 +16,7 @@ from medallion_assets.tables.pins import at_version
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.writer import sole_writer
 
-KEPT = ("checkpoint", "batches", "start.json", "idle.json", "followed.json")
+KEPT = ("checkpoint", "batches", "start.json", "idle.json", "followed.json", "following.json")
 """Bookkeeping that belongs to the rows: put back with them, or the next run would take rows twice."""
 
 NOTED = ("upstream_version", "query", "generation")

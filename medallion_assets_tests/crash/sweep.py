@@ -1,10 +1,11 @@
-"""Crashes a pipeline's run at its renames, one after another, in one JVM, and compares what comes after.
+"""Crashes a run or a verb at its renames, one after another, in one JVM, and compares what comes after.
 
-    python -m medallion_assets_tests.crash.sweep FOLDER [EVERY] [PIPELINE]
+    python -m medallion_assets_tests.crash.sweep FOLDER [EVERY] [WORK]
 
 Each trial puts the lake back as it was after a first file, lands a second one, freezes the disk at one
-publishing step, runs (which fails), thaws it, runs again, and compares every table and quarantine with
-an undisturbed run. Exits 1 where a trial lost, doubled or stuck, or where its disk never froze.
+publishing step, does its work (which fails), thaws it, does it again, and compares every table and
+quarantine with one nobody disturbed. WORK is one of ``works.WORKS``; ``school`` by default. Exits 1 where
+a trial lost, doubled or stuck, or where its disk never froze.
 """
 
 import os
@@ -14,13 +15,10 @@ import sys
 from pathlib import Path
 
 from medallion_assets.delta import log
-from medallion_assets.pipelines import PIPELINES
-from medallion_assets.run import run_tables
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
-from medallion_assets.simulators import land
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import chosen
+from medallion_assets_tests.crash.works import WORKS, run
 
 # What an undisturbed run and a repeated one may differ in.
 OWN_TO_A_RUN = {
@@ -32,9 +30,9 @@ OWN_TO_A_RUN = {
     "run_id",
     "batch_id",
     "processing_time",
+    "tried_at",
+    "replay_id",
 }
-PIPELINE = sys.argv[3] if sys.argv[0].endswith("sweep.py") and len(sys.argv) > 3 else "school"
-TABLES = chosen(PIPELINES, [PIPELINE])
 
 
 def shim(folder):
@@ -50,7 +48,7 @@ def contents(path):
     return sorted(repr(sorted((k, v) for k, v in row.items() if k not in OWN_TO_A_RUN)) for row in rows)
 
 
-def everything(lake, tables=TABLES):
+def everything(lake, tables):
     paths = {t.key: lake.path(t) for t in tables} | {
         f"{t.key} quarantine": lake.quarantine(t) for t in tables
     }
@@ -60,8 +58,9 @@ def everything(lake, tables=TABLES):
 class Trials:
     """The lake under trial, and the disk it lies on."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, work):
         self.folder = folder
+        self.work = work
         self.settings = Settings(lake=folder / "live/lake", landing=folder / "live/landing").resolved()
         self.lake = Lake(self.settings)
         self.control = Path(os.environ["FROZEN_DISK"])
@@ -77,23 +76,25 @@ class Trials:
         lines = Path(f"{self.control}.log").read_text().splitlines()
         return [line for line in lines if line.startswith(f"{self.number} ")]
 
-    def run(self):
-        return [
-            o for o in run_tables(TABLES, self.lake, lambda: start_session(self.settings)) if not o.is_well
-        ]
+    def run(self, does=None):
+        try:
+            return (does or self.work.does)(self.work.tables, self.lake, lambda: start_session(self.settings))
+        except Exception as error:
+            return [str(error).strip().splitlines()[0]]
 
     def restart(self):
         shutil.rmtree(self.folder / "live", ignore_errors=True)
         shutil.copytree(self.folder / "before", self.folder / "live")
 
     def prepare(self):
-        land(PIPELINE, self.settings.landing, 1, with_faults=True)
-        assert not self.run()
-        land(PIPELINE, self.settings.landing, 1, with_faults=True)
+        self.work.first(self.lake)
+        assert not self.run(run)
+        self.work.second(self.lake)
         shutil.copytree(self.folder / "live", self.folder / "before")
         self.disk(-1)
-        assert not self.run()
-        return everything(self.lake), len(self.steps())
+        wrong = self.run()
+        assert not wrong, wrong
+        return everything(self.lake, self.work.tables), len(self.steps())
 
     def trial(self, at, expected):
         self.restart()
@@ -102,8 +103,8 @@ class Trials:
         froze = any(" FROZEN " in line for line in self.steps())
         where = next((line.split()[-1] for line in self.steps() if " FROZEN " in line), "nowhere")
         self.disk(-1)
-        stuck = [f"{o.table.key}: {o.error or o.verdicts}" for o in self.run()]
-        found = everything(self.lake)
+        stuck = self.run()
+        found = everything(self.lake, self.work.tables)
         wrong = [f"{k}: {len(found[k])} rows, not {len(v)}" for k, v in expected.items() if found[k] != v]
         problems = stuck + wrong + ([] if froze else ["the disk never froze"])
         print(
@@ -113,9 +114,9 @@ class Trials:
         return bool(problems)
 
 
-def main(folder, every):
+def main(folder, every, work="school"):
     folder.mkdir(parents=True, exist_ok=True)
-    trials = Trials(folder)
+    trials = Trials(folder, WORKS[work]())
     expected, steps = trials.prepare()
     points = range(0, steps, every)
     print(f"{steps} publishing steps, {len(points)} of them tried", flush=True)
@@ -132,4 +133,4 @@ if __name__ == "__main__":
         (place / "disk").write_text(f"0 -1 {place / 'nowhere'}\n")
         (place / "disk.count").write_bytes(bytes(16))
         os.execve(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:]], env)
-    sys.exit(main(place, int(sys.argv[2]) if len(sys.argv) > 2 else 1))
+    sys.exit(main(place, int(sys.argv[2]) if len(sys.argv) > 2 else 1, *sys.argv[3:4]))

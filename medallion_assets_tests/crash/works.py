@@ -1,0 +1,107 @@
+"""What a sweep crashes: a pipeline's run, its run in Dagster, and each verb that writes, on a small shop."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from medallion_assets.pipelines import PIPELINES
+from medallion_assets.run import run_tables
+from medallion_assets.simulators import land
+from medallion_assets.tables import Pipeline, keep_changes, stream
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.order import chosen
+from medallion_assets.verbs import VERBS, Asked
+from medallion_assets_tests.faults.trial import shop_tables
+
+
+@dataclass(frozen=True)
+class Work:
+    """What lands before the first run and before the crash, and what is crashed; it gives what went wrong."""
+
+    tables: list[Any]
+    first: Callable[[Lake], None]
+    second: Callable[[Lake], None]
+    does: Callable[[list[Any], Lake, Any], list[str]]
+    parts: list[str] = field(default_factory=list)
+
+
+def run(tables, lake, spark):
+    outcomes = run_tables(tables, lake, spark)
+    return [f"{o.table.key}: {o.error or o.verdicts}" for o in outcomes if not o.is_well]
+
+
+def of_pipeline(name, does=run):
+    def landed(lake):
+        land(name, lake.settings.landing, 1, with_faults=True)
+
+    return Work(chosen(PIPELINES, [name]), landed, landed, does)
+
+
+def in_dagster(tables, lake, spark):
+    from medallion_assets.definitions import defs
+
+    os.environ |= {"MEDALLION_LAKE": str(lake.root), "MEDALLION_LANDING": str(lake.settings.landing)}
+    spark()
+    done = defs.resolve_job_def(tables[0].pipeline).execute_in_process(raise_on_error=False)
+    return [] if done.success else [str(event.step_key) for event in done.get_step_failure_events()]
+
+
+def shop():
+    orders, sales, *gold = shop_tables(allow_overwrites="replace", settle_seconds=0)
+    made = Pipeline("shop", tables=orders.registry)
+
+    @made.silver(keeps=keep_changes("kind", "id", type=2))
+    def kinds(orders=stream(orders)):
+        """One row per kind of order and state."""
+        return orders.selectExpr("id % 3 AS kind", "id", "total")
+
+    @made.silver(unique_by="id", gate=True)
+    def judged(orders=stream(orders)):
+        """One row per order, published once it is judged."""
+        return orders.select("id", "total")
+
+    return [orders, sales, kinds, judged, *gold]
+
+
+def orders_land(lake, name, start, totals):
+    zone = lake.settings.landing / "shop/orders"
+    zone.mkdir(parents=True, exist_ok=True)
+    rows = (json.dumps({"id": start + n, "total": total}) + "\n" for n, total in enumerate(totals))
+    draft = zone / f".{name}"
+    draft.write_text("".join(rows) + '{"id": \n')
+    draft.replace(zone / name)
+
+
+def of_shop(does, second=lambda lake: orders_land(lake, "2.json", 10, (3, -4, 5))):
+    return Work(shop(), lambda lake: orders_land(lake, "1.json", 0, (5, -1, 7, -2)), second, does)
+
+
+def by_verb(verb, *names, **asked):
+    def does(tables, lake, spark):
+        wrong = []
+        for table in tables:
+            if table.name in names or not names:
+                told = VERBS[verb](table, lake, spark, Asked(**asked))
+                wrong += [] if told.well else [f"{verb} {told.table}: {told.does}"]
+        return wrong + run(tables, lake, spark)
+
+    return does
+
+
+def corrected(lake):
+    orders_land(lake, "1.json", 0, (6, 1, -7))
+    orders_land(lake, "2.json", 10, (3, -4, 5))
+
+
+WORKS: dict[str, Callable[[], Work]] = {
+    **{name: lambda name=name: of_pipeline(name) for name in PIPELINES},  # type: ignore[misc]
+    "dagster": lambda: of_pipeline("school", in_dagster),
+    "shop": lambda: of_shop(run),
+    "corrections": lambda: of_shop(run, corrected),
+    "replay": lambda: of_shop(by_verb("replay", "sales", fix="total = 9")),
+    "full_refresh": lambda: of_shop(by_verb("full_refresh", "sales", "kinds", "totals", "merged")),
+    "reprocess": lambda: of_shop(by_verb("reprocess", "orders", files=("1.json",))),
+    "maintain": lambda: of_shop(by_verb("maintain")),
+}
