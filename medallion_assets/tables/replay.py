@@ -163,9 +163,12 @@ def _made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> d
     keys = keys.union(taken.select(*names)).distinct().persist()
     reach = Reach(keys, Span(trial.upto, trial.upto), trial.pins, trial.pins, replay=trial.id)
     counts = remade(spark, table, lake, reach, trial.stamp(table))
-    move_entries(ended(inputs, trial), path, trial.stamp(table, "/settle"))
+    failed = inputs.count()
+    if failed:
+        # A merge costs two seconds, also of nothing.
+        move_entries(ended(inputs, trial), path, trial.stamp(table, "/settle"))
     # Rows the query failed on stood in quarantine, and in no frame it could give.
-    counts["was:quarantine"] = counts.get("was:quarantine", 0) + inputs.count()
+    counts["was:quarantine"] = counts.get("was:quarantine", 0) + failed
     return counts
 
 
