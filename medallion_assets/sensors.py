@@ -10,7 +10,7 @@ from medallion_assets.delta import log
 from medallion_assets.ingestion import unseen_files
 from medallion_assets.ingestion.discovery import Look
 from medallion_assets.resources import LakeResource
-from medallion_assets.tables.arrivals import is_filled
+from medallion_assets.tables.arrivals import is_filled, is_overdue, last_pass
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import upstream_first
@@ -39,7 +39,9 @@ class News:
     def __str__(self) -> str:
         """Gives the news as words."""
         name = f"{self.table.pipeline}/{self.table.source.name if self.table.source else self.table.key}"
-        return f"{self.new_files} new in {name}" if self.new_files else f"files of {name} wait to be loaded"
+        if self.new_files:
+            return f"{self.new_files} new in {name}"
+        return f"files of {name} wait to be loaded" if self.waiting else f"a pass over {name} is due"
 
 
 def landing_sensor(pipeline: Pipeline, job_name: str) -> dg.SensorDefinition:
@@ -101,10 +103,11 @@ def _news(table: Table, lake: Lake) -> News | None:
         return None
     folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
     new = unseen_files(folder, ledger, table.source, Look(lake.settings.settle_seconds))
-    waiting = not why_not(table, lake)
-    if not new and not waiting:
+    waiting, overdue = not why_not(table, lake), is_overdue(table, lake)
+    if not new and not waiting and not overdue:
         return None
     seen = [f"{s.path} {s.size} {s.modified_at.timestamp()}" for s in new]
+    seen += [f"pass {last_pass(table, lake)}"] if overdue else []
     return News(table, len(new), waiting, "\n".join([f"{ledger} {log.version(ledger)}", *seen]))
 
 

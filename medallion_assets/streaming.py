@@ -4,7 +4,6 @@ Each round takes what is new through the tables, upstream first, and waits for t
 round leaves, or a stop or a crash cuts off, the next one takes: rounds share nothing but the checkpoints.
 """
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,6 @@ from medallion_assets.run import Outcome, run_tables
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST_WAIT = 300.0
 """After failures the rounds slow down to this: an outage is not to fill a log."""
 
@@ -35,18 +33,6 @@ class Moment:
 
     outcome: Outcome
     latency_seconds: float | None
-
-
-def seconds_of(every: str) -> float:
-    """Gives an interval such as ``10s``, ``500ms`` or ``1m`` in seconds.
-
-    Raises:
-        ValueError: It is no interval.
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", every.strip())
-    if not found:
-        raise ValueError(f"{every!r} is no interval; say it like 10s, 500ms or 1m")
-    return float(found[1]) * UNITS[found[2]]
 
 
 def stream_tables(

@@ -1,14 +1,19 @@
 """What a landing sensor asks for, and the words with which it asks for nothing."""
 
+import time
+
 import dagster as dg
 import pytest
 
 from medallion_assets.definitions import defs
+from medallion_assets.delta.batches import write_json
 from medallion_assets.ingestion import discover
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.resources import LakeResource
 from medallion_assets.sensors import requested
 from medallion_assets.simulators import land
+from medallion_assets.tables import Pipeline
+from medallion_assets.tables.arrivals import take_arrivals
 
 
 @pytest.fixture
@@ -78,6 +83,23 @@ def test_files_a_dead_run_left_in_the_ledger_are_asked_for_again(lake):
     discover(lake.landing("school", table.source), lake.ledger(table), table.source)
     words = requested(PIPELINES["school"], lake).run_requests[0].tags["medallion/arrived"]
     assert "files of school/enrollments wait to be loaded" in words
+
+
+def test_a_pass_over_the_landing_zone_is_asked_for_when_its_interval_is_over(lake):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def orders(files=shop.landing("orders", format="json", schema="id INT", backfill_interval="1 hour")):  # noqa: B008
+        """One row per order."""
+        return files
+
+    words = requested(shop, lake).run_requests[0].tags["medallion/arrived"]
+    assert words == "a pass over shop/orders is due"
+    take_arrivals(orders, lake)
+    assert isinstance(requested(shop, lake), dg.SkipReason)
+    write_json(lake.state(orders, "looked.json"), {"at": time.time() - 3601})
+    first, second = (requested(shop, lake).run_requests[0].run_key for _ in range(2))
+    assert first == second
 
 
 def test_every_sensor_runs_without_being_switched_on():

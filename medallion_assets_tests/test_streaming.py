@@ -7,16 +7,19 @@ import pytest
 
 from medallion_assets import announce
 from medallion_assets.definitions import defs
+from medallion_assets.ingestion.intervals import seconds_of
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.run import run_tables
 from medallion_assets.simulators import land
-from medallion_assets.streaming import seconds_of, stream_tables
+from medallion_assets.streaming import stream_tables
 from medallion_assets.tables.order import chosen
 
 BRONZE = "school/bronze/courses"
 
 
-@pytest.mark.parametrize(("told", "seconds"), [("10s", 10), ("500ms", 0.5), ("1m", 60), ("1.5 h", 5400)])
+@pytest.mark.parametrize(
+    ("told", "seconds"), [("10s", 10), ("500ms", 0.5), ("1m", 60), ("1.5 h", 5400), ("1 day", 86400)]
+)
 def test_an_interval_is_read_as_people_write_it(told, seconds):
     assert seconds_of(told) == seconds
 

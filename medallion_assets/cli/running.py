@@ -59,8 +59,9 @@ def stream(
 ) -> None:
     """Keep these tables up with what lands, in one warm session, until stopped with Ctrl-C or SIGTERM."""
     from medallion_assets.announce import announced
+    from medallion_assets.ingestion.intervals import seconds_of
     from medallion_assets.session import start_session
-    from medallion_assets.streaming import seconds_of, stream_tables
+    from medallion_assets.streaming import stream_tables
 
     lake, stop = the_lake(), threading.Event()
     tables = tables_of(names or [])

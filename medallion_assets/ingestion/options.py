@@ -1,29 +1,15 @@
 """What a bronze table may ask of its landing zone; names and meanings follow Auto Loader."""
 
-import re
 from dataclasses import dataclass, field
-from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
 
-import sqlglot
-from sqlglot.errors import SqlglotError
-
-from medallion_assets.ingestion.reader_options import MALFORMED, refused, wrong_with_reader
+from medallion_assets.ingestion.option_rules import FIXED, RESCUED, problems_of
+from medallion_assets.ingestion.reader_options import refused, wrong_with_reader
 
 Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binaryFile"]
-EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
-CLEANING = ("OFF", "MOVE", "DELETE")
-LEAST_DAYS_TO_DELETE = 7
-"""As in Auto Loader: what is deleted cannot be read again."""
-
-OVERWRITES = ("ignore", "append", "replace")
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
-FIXED = ("text", "binaryFile")
-"""Formats whose columns never change."""
-
-RESCUED, CORRUPT = "_rescued_data", "_corrupt_record"
-COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
+CORRUPT = "_corrupt_record"
 
 
 @dataclass(frozen=True)
@@ -59,6 +45,8 @@ class Source:
         clean_source: ``MOVE`` or ``DELETE`` takes files away once every reader has committed them; ``OFF``.
         clean_source_retention_days: How long after; more than 7 for ``DELETE``.
         clean_source_move_destination: The folder ``MOVE`` moves to, outside of the source.
+        backfill_interval: A pass over everything in the landing zone, minus the ledger, is asked for at least
+            this often (``1 day``), though nothing new was seen; it also takes away what ``clean_source`` may.
         max_columns: Columns evolution stops at; further fields are rescued.
         select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
         reader_options: Options of the format's reader; an unknown one is an error.
@@ -91,13 +79,16 @@ class Source:
     clean_source: str = "OFF"
     clean_source_retention_days: float = 30
     clean_source_move_destination: str = ""
+    backfill_interval: str = ""
     max_columns: int = 1000
     select: tuple[str, ...] = ()
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
-        for problem in filter(None, (wrong_with_reader(self.format, self.reader_options), *_wrong(self))):
+        for problem in filter(
+            None, (wrong_with_reader(self.format, self.reader_options), *problems_of(self))
+        ):
             raise refused(self.name, problem)
 
     @property
@@ -142,62 +133,3 @@ class Source:
         if file_name.endswith(TEMPORARY_ENDINGS):
             return "under way: its name ends as unfinished copies do"
         return "" if fnmatchcase(file_name, self.path_glob_filter) else "does not match path_glob_filter"
-
-
-def _wrong(source: Source) -> list[str]:
-    problems = (
-        ["its columns are fixed; it takes no schema"] if source.format in FIXED and source.schema else []
-    )
-    problems += [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
-    if source.schema_evolution_mode not in ("", *EVOLUTION_MODES):
-        problems.append(f"schema_evolution_mode {source.schema_evolution_mode!r} is no mode of evolution")
-    if source.schema and source.schema_evolution_mode.startswith("addNewColumns"):
-        problems.append("a schema is fixed; to let it grow, give its columns as schema_hints instead")
-    if source.malformed not in MALFORMED:
-        problems.append(f"malformed={source.malformed!r} is not one of {', '.join(MALFORMED)}")
-    if source.allow_overwrites not in OVERWRITES:
-        problems.append(f"allow_overwrites={source.allow_overwrites!r} is not one of {', '.join(OVERWRITES)}")
-    for column in (source.rescued_data_column or RESCUED, source.corrupt_column):
-        if not COLUMN.fullmatch(column):
-            problems.append(f"{column!r} is no column name")
-    if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
-        problems.append("a trigger takes at least one file and one byte, a table has at least one column")
-    return [*problems, *_wrong_times(source), *_wrong_cleaning(source)]
-
-
-def _wrong_cleaning(source: Source) -> list[str]:
-    mode, to = source.clean_source, source.clean_source_move_destination
-    problems = [] if mode in CLEANING else [f"clean_source={mode!r} is not one of {', '.join(CLEANING)}"]
-    if (mode == "MOVE") != bool(to):
-        problems.append("clean_source MOVE and clean_source_move_destination need each other")
-    if mode == "DELETE" and source.clean_source_retention_days <= LEAST_DAYS_TO_DELETE:
-        problems.append(f"clean_source DELETE needs a retention of more than {LEAST_DAYS_TO_DELETE} days")
-    if source.clean_source_retention_days < 0:
-        problems.append("a retention is not negative")
-    return problems
-
-
-def _wrong_times(source: Source) -> list[str]:
-    problems = []
-    for name in ("modified_after", "modified_before"):
-        try:
-            datetime.fromisoformat(getattr(source, name) or "2000-01-01")
-        except ValueError as error:
-            problems.append(f"{name}: {error}")
-    return problems
-
-
-def _flat(hints: str) -> str:
-    # A nested name, a.b.c, is no column definition to a SQL parser; its type is what is to be read.
-    return re.sub(
-        r"(^|,)(\s*)([\w]+(?:\.[\w]+)+)(?=\s)", lambda m: m[1] + m[2] + m[3].replace(".", "_"), hints
-    )
-
-
-def _wrong_ddl(ddl: str) -> str:
-    """Reads a schema without Spark: a slip in it is to be known when the declaration loads."""
-    try:
-        sqlglot.parse_one(f"CREATE TABLE t ({ddl})" if ddl else "SELECT 1", dialect="spark")
-    except SqlglotError as error:
-        return f"{ddl!r} is no list of columns and types: {error}"
-    return ""

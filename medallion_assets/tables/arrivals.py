@@ -1,14 +1,20 @@
 """Landing files on their way in and out: added to the ledger, and taken away once every reader has them."""
 
+import json
+import time
 from collections.abc import Collection
 
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.lease import held
 from medallion_assets.ingestion import discover
 from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look
+from medallion_assets.ingestion.intervals import seconds_of
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
+
+LOOKED = "looked.json"
 
 
 def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None:
@@ -18,6 +24,20 @@ def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
             look = Look(0, again, True) if again else Look(lake.settings.settle_seconds)
             discover(folder, ledger, table.source, look)
+        write_json(lake.state(table, LOOKED), {"at": time.time()})
+
+
+def is_overdue(table: Table, lake: Lake) -> bool:
+    """True where the last pass over the landing zone is longer ago than its ``backfill_interval``."""
+    if not table.source or not table.source.backfill_interval:
+        return False
+    return time.time() - last_pass(table, lake) >= seconds_of(table.source.backfill_interval)
+
+
+def last_pass(table: Table, lake: Lake) -> float:
+    """Gives when discovery last went over the whole landing zone, in seconds since 1970; 0 for never."""
+    file = lake.state(table, LOOKED)
+    return float(json.loads(file.read_text())["at"]) if file.exists() else 0.0
 
 
 def take_away(table: Table, lake: Lake) -> None:
