@@ -1,0 +1,83 @@
+"""Each check a table is judged by: it holds, and fails once its cause is planted, and no other does."""
+
+import json
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.tables import Pipeline, stream
+from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.verdicts import verdicts
+from medallion_assets_tests.shop import ABOVE_ZERO, json_lines
+
+pytestmark = pytest.mark.spark
+
+
+def click(number, day=1, **more):
+    return {"id": number, "total": 5, "at": f"2024-01-{day:02d}T00:00:00Z"} | more
+
+
+def tables():
+    shop = Pipeline("shop")
+    source = shop.landing("clicks", format="json", infer_column_types=True, schema_hints="at TIMESTAMP")
+
+    @shop.bronze()
+    def clicks(files=source):
+        """One row per click, as it landed."""
+        return files
+
+    @shop.silver(unique_by="id", expectations=[ABOVE_ZERO])
+    def clean(clicks=stream(clicks)):
+        """One row per click."""
+        return clicks.select("id", "total", "at")
+
+    @shop.gold(output_mode="update", unique_by="window", counts_rows="clicks")
+    def days(clean=stream(clean, event_time="at", watermark="1 hour")):
+        """One row per day."""
+        return clean.groupBy(F.window("at", "1 day").alias("window")).agg(F.count("*").alias("clicks"))
+
+    return clicks, clean, days
+
+
+class Planted:
+    """What is done to a lake that was well."""
+
+    def __init__(self, drop, lake, spark):
+        self.drop, self.lake, self.spark = drop, lake, spark
+
+    def file(self, *records, name="planted.json"):
+        self.drop("shop/clicks", name, json_lines(*records))
+
+    def sql(self, words, table):
+        self.spark.sql(words.format(f"delta.`{self.lake.path(table)}`"))
+
+
+PLANTS = {
+    "every_file_taken": lambda p, _: p.drop("shop/clicks", "cut.json.gz", b"\x1f\x8b\x08\x00cut"),
+    "schema_unchanged": lambda p, _: p.file(click(9, 21, tip=1)),
+    "nothing_rescued": lambda p, _: p.file(click(9, 21, total="many")),
+    "above_zero": lambda p, _: p.file(click(9, 21, total=-1)),
+    "no_late_rows": lambda p, _: p.file(click(9, day=1)),
+    "unique_keys": lambda p, t: p.sql("UPDATE {} SET id = 1 WHERE id = 2", t[1]),
+    "conservation": lambda p, t: p.sql("DELETE FROM {} WHERE id = 1", t[1]),
+}
+ALSO = {"nothing_rescued": {"schema_unchanged", "above_zero"}}
+"""A mistyped field is one no column took, a column of another type, and NULL where a rule wants a number."""
+
+
+@pytest.mark.parametrize("check", PLANTS)
+def test_a_check_fails_once_its_cause_is_planted_and_no_other_does(drop, lake, spark, check):
+    chain = tables()
+
+    def failed():
+        for table in chain:
+            refresh(table, lake, lambda: spark)
+        return {v.name for table in chain for v in verdicts(table, lake) if not v.passed}
+
+    drop("shop/clicks", "1.json", json_lines(click(1), click(2), click(3, day=9)))
+    failed()
+    # A second run: what came first is no news any more.
+    drop("shop/clicks", "2.json", json.dumps(click(4, day=20)))
+    assert failed() == set()
+    PLANTS[check](Planted(drop, lake, spark), chain)
+    assert failed() == {check} | ALSO.get(check, set())
