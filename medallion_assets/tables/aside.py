@@ -49,8 +49,8 @@ class Aside(Lake):
         return self._mine(table, super().state(table, what))
 
     def place(self, table: Table) -> Path:
-        """The folder that holds all of it."""
-        return self.root / table.pipeline / "_aside" / self.turn
+        """The folder that holds all of it, in one of the table's own."""
+        return self.root / table.pipeline / "_aside" / f"{table.layer}_{table.name}" / self.turn
 
     def _mine(self, table: Table, path: Path) -> Path:
         if table.key != self.key:
@@ -113,7 +113,7 @@ def finish_publishing(table: Table, lake: Lake) -> None:
 
 
 def drop_aside(table: Table, aside: Aside) -> None:
-    """Removes what is aside, unpublished or not needed any more."""
+    """Removes what is aside of the table, unpublished or not needed any more."""
     shutil.rmtree(aside.place(table).parent, ignore_errors=True)
 
 
@@ -131,13 +131,18 @@ def _linked(here: str, there: str) -> None:
 
 def _carry_commits(aside: Path, table: Path) -> None:
     """Links data files, then the log's entries in their order: a reader sees whole versions only."""
-    for folder in (False, True):
-        found = (f for f in aside.rglob("*") if f.is_file() and (f.parent.name == LOG) == folder)
-        for file in sorted(found):
-            target = table / file.relative_to(aside)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists() and file.name not in OVERWRITTEN:
-                os.link(file, target)
+    files = [f for f in aside.rglob("*") if f.is_file() and f.name not in OVERWRITTEN]
+    for file in sorted(files, key=_turn):
+        target = table / file.relative_to(aside)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            os.link(file, target)
+
+
+def _turn(file: Path) -> tuple[int, str]:
+    """Gives when a file is linked: a checksum that came before its entry would damn another one's."""
+    of_log = file.parent.name == LOG
+    return of_log + (of_log and file.suffix != ".json"), file.name
 
 
 def _exchange_state(aside: Path, here: Path) -> None:
