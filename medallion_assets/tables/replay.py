@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import append
@@ -26,6 +26,7 @@ from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.judge import counted, written_columns
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import current_pins, last_pins
+from medallion_assets.tables.query import taken
 from medallion_assets.tables.retried import (
     Trial,
     changes_of,
@@ -81,9 +82,12 @@ def replay(
         ExpectationFailed: A row broke a rule that says ``fail``; nothing was moved.
     """
     fixes_of(fix)
+    run_id = run_id or uuid.uuid4().hex
     with sole_writer(table, lake):
         finish_replay(table, lake, spark)
-        trial = _planned(table, lake, choice, fix, run_id or uuid.uuid4().hex)
+        if not dry_run:
+            _end_batches(table, lake, spark, run_id)
+        trial = _planned(table, lake, choice, fix, run_id)
         tried = chosen(spark, table, lake, trial).count() if trial else 0
         if trial is None or not tried:
             return Replayed(table.key, 0, dry_run=dry_run)
@@ -92,6 +96,17 @@ def replay(
         write_json(lake.state(table, "replay.json"), asdict(trial))
         batch = _carried_out(trial, table, lake, spark)
     return _told(table, trial, tried, batch)
+
+
+def _end_batches(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> None:
+    """Ends micro-batches that died between their writes and their checkpoint's commit.
+
+    Rows of theirs stand in quarantine already, of versions the checkpoint does not know: made anew from
+    those it knows they would be gone, and the batch, once repeated, would not write them again.
+    """
+    for stream in (table, *table.flows):
+        if progress.is_interrupted(lake.state(stream, "checkpoint")):
+            taken(stream, lake, spark, run_id, "availableNow")
 
 
 def is_pending(table: Table, lake: Lake) -> bool:

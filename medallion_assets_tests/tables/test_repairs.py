@@ -126,3 +126,19 @@ def test_a_replay_that_dies_is_finished_by_the_next_refresh(
     refreshed(*tables)
     assert rows_of("shop/silver/sales", "SELECT id, total FROM t ORDER BY id")[1:] == [{"id": 2, "total": 7}]
     assert rows_of(SILVER, "SELECT status, attempts FROM t") == [{"status": "replayed", "attempts": 2}]
+
+
+def test_a_replay_first_ends_the_batch_that_died_with_the_row_it_is_of(
+    drop, refreshed, replayed, lake, rows_of
+):
+    tables = chain()
+    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)))
+    refreshed(*tables)
+    drop("shop/orders", "b.json", json_lines(order(3, -8)))
+    refreshed(*tables)
+    # As a process leaves it that died after the tables' commits and before the checkpoint's.
+    for name in ("commits/1", "commits/.1.crc"):
+        (lake.state(tables[1], "checkpoint") / name).unlink()
+    assert replayed(tables[1], fix="total = abs(total)").written == 2
+    refreshed(*tables)
+    assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 20, "sales": 3}]
