@@ -8,6 +8,7 @@ import pytest
 
 from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
+from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.settings import Settings
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
@@ -36,6 +37,12 @@ def lake(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("MEDALLION_LANDING", str(tmp_path / "landing"))
     return Lake(Settings().resolved())
+
+
+@pytest.fixture
+def lakehouse_here(lake, tmp_path, medallion_spark):
+    """The plugin's lakehouse on this test's lake, for what dies."""
+    return Lakehouse(tmp_path, medallion_spark)
 
 
 @pytest.fixture

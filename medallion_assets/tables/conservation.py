@@ -14,7 +14,7 @@ from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.ingestion.replacing import replaces_files
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.starts import position
+from medallion_assets.tables.starts import stands_for
 from medallion_assets.tables.table import Table
 
 
@@ -90,15 +90,14 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
 
 def incoming(table: Table, lake: Lake) -> int:
     """Gives what the table has been given so far, by its checkpoint's place in the log upstream."""
-    place = position(table, lake)
-    upstream = lake.upstream_log(table)
-    if place.version < 0 or not log.exists(upstream):
+    version, upstream = stands_for(table, lake), lake.upstream_log(table)
+    if version < 0 or not log.exists(upstream):
         return 0
     if _replaces_files(table, lake):
-        return _records_in_newest(upstream, place.version)
+        return _records_in_newest(upstream, version)
     if table.source:
-        return _records_in_files(upstream, place.version)
-    return log.row_count(upstream, place.version)
+        return _records_in_files(upstream, version)
+    return log.row_count(upstream, version)
 
 
 def _replaces_files(table: Table, lake: Lake) -> bool:

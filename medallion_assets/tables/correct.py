@@ -29,7 +29,7 @@ from medallion_assets.tables.pins import at_version, current_pins
 from medallion_assets.tables.poison import sound
 from medallion_assets.tables.quarantined import replace_quarantined
 from medallion_assets.tables.repairs import in_force
-from medallion_assets.tables.starts import position
+from medallion_assets.tables.starts import stands_for
 from medallion_assets.tables.table import Table, other_flows
 
 
@@ -98,7 +98,7 @@ def _rows_of_keys(
     sane = sound(_as_of(spark, upstream, version, reach.span.upto), spark, quarantine, reach.replay)
     rows = derived(sane, table, lake, pins, repairs)
     for other in other_flows(table):
-        taken = position(other, lake).version
+        taken = stands_for(other, lake)
         if taken >= 0:
             theirs = sound(at_version(spark, lake.upstream_log(other), taken), spark, quarantine)
             made = derived(theirs, other, lake, current_pins(other, lake), repairs)

@@ -23,6 +23,7 @@ from medallion_assets.tables.starts import (
     has_begun,
     has_position,
     idle_at,
+    noted_version,
     position,
     span_of,
     starting_version,
@@ -76,6 +77,9 @@ def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger
         stamp = replace(stamp, note={**stamp.note, "code": code})
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
+    if noted_version(table, lake) >= (log.version(lake.upstream_log(table)) or 0):
+        # Delta refuses a stream that begins with a version that is not there yet.
+        return []
     rows = _rows(table, lake, spark)
     closes = table.watermarked and table.output_mode == "append"
     states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes)

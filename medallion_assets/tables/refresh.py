@@ -19,7 +19,7 @@ from medallion_assets.tables.gate import refuse_unfit
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.query import taken
 from medallion_assets.tables.replay import finish_replay, is_pending
-from medallion_assets.tables.starts import begin_anew, idle_at, position
+from medallion_assets.tables.starts import begin_anew, idle_at, noted_version, position
 from medallion_assets.tables.static_changes import moved_statics
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.writer import sole_writer
@@ -168,7 +168,7 @@ def why_not(table: Table, lake: Lake) -> str:
     if missing:
         return f"waits for {', '.join(missing)}, which it reads and which has no rows yet"
     at = position(table, lake)
-    new = newest > max(at.version, idle_at(table, lake))
+    new = newest > max(at.version, idle_at(table, lake), noted_version(table, lake))
     if new or at.partly or progress.is_interrupted(checkpoint) or any(moved_statics(table, lake)):
         return ""
     return "nothing new"

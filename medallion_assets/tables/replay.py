@@ -37,7 +37,7 @@ from medallion_assets.tables.retried import (
     tries_of,
     verdict_of,
 )
-from medallion_assets.tables.starts import position
+from medallion_assets.tables.starts import stands_for
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.writer import sole_writer
 
@@ -129,7 +129,7 @@ def _planned(table: Table, lake: Lake, choice: Choice, fix: str, run_id: str) ->
         return None
     own = log.version(lake.path(table))
     pins = current_pins(table, lake) | ({} if own is None else {table.key: own})
-    return Trial(uuid.uuid4().hex[:12], version, condition, fix, pins, position(table, lake).version, run_id)
+    return Trial(uuid.uuid4().hex[:12], version, condition, fix, pins, stands_for(table, lake), run_id)
 
 
 def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> Batch:

@@ -33,10 +33,35 @@ def starting_version(table: Table, lake: Lake) -> int | None:
     if planned or told.get("anew"):
         version = told.get("version")
         return None if version is None else int(version)
-    taken = None if table.stateful else log.last_note(lake.path(table), "upstream_version", table.flow)
-    begins = None if taken is None else int(taken) + 1
+    taken = -1 if table.stateful else last_taken(table, lake)
+    begins = None if taken < 0 else taken + 1
     write_json(file, {"version": begins})
     return begins
+
+
+def noted_version(table: Table, lake: Lake) -> int:
+    """Gives the upstream version that the commits of a table without a checkpoint say it stands for.
+
+    -1 where its checkpoint says so itself, or where it is to begin with all of upstream.
+    """
+    file = lake.state(table, "start.json")
+    planned = progress.last_number(lake.state(table, "checkpoint") / "offsets") >= 0
+    anew = file.exists() and json.loads(file.read_text()).get("anew")
+    if planned or anew or table.stateful or table.source:
+        return -1
+    return last_taken(table, lake)
+
+
+def stands_for(table: Table, lake: Lake) -> int:
+    """Gives the upstream version whose rows stand in the table, by its checkpoint or else its commits."""
+    version = position(table, lake).version
+    return version if version >= 0 else last_taken(table, lake)
+
+
+def last_taken(table: Table, lake: Lake) -> int:
+    """Gives the upstream version that the table's newest commit says it was made of, -1 for none."""
+    taken = log.last_note(lake.path(table), "upstream_version", table.flow)
+    return -1 if taken is None else int(taken)
 
 
 def span_of(table: Table, lake: Lake, number: int) -> Span:

@@ -16,7 +16,7 @@ from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.flow import batch_of
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import followed_statics, last_pins
-from medallion_assets.tables.starts import position
+from medallion_assets.tables.starts import stands_for
 from medallion_assets.tables.table import Read, Table
 
 
@@ -48,8 +48,7 @@ def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, 
 
     A version counts as taken once the caller, who puts the batch on record, asks for the next.
     """
-    upto = position(table, lake).version
-    # Without a checkpoint nobody knows what stands; the next batch tells.
+    upto = stands_for(table, lake)
     for name, read, moved in list(moved_statics(table, lake)) if upto >= 0 else ():
         span = _begun(table, lake, name, moved)
         yield _taken(table, lake, spark, name, read, span, upto, note)

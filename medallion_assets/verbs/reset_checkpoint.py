@@ -1,11 +1,11 @@
 """``reset_checkpoint``: a table's stream begins with a new checkpoint; its rows stay."""
 
-from medallion_assets.delta import log
+from medallion_assets.delta import log, progress
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.starts import forget_checkpoint
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.writer import sole_writer
-from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
+from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 
 
 def reset_checkpoint(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
@@ -18,6 +18,9 @@ def reset_checkpoint(table: Table, lake: Lake, spark: Spark, asked: Asked) -> To
     """
     if not lake.state(table, "checkpoint").exists():
         return Told(table.key, "it has no checkpoint")
+    if any(_half_written(stream, lake) for stream in (table, *table.flows)):
+        why = f"a batch of it is written and not ended: run `medallion refresh {table.key}` first"
+        return refused(table, f"{why}. Without the checkpoint the rows it refused would reach no quarantine")
     if not asked.dry_run:
         with sole_writer(table, lake):
             for stream in (table, *table.flows):
@@ -27,3 +30,16 @@ def reset_checkpoint(table: Table, lake: Lake, spark: Spark, asked: Asked) -> To
     word = "would be" if asked.dry_run else "was"
     words = f"its checkpoint {word} dropped; with the next run it {after}"
     return Told(table.key, words, "", "the checkpoint", downstream_of(table) if whole else ())
+
+
+def _half_written(stream: Table, lake: Lake) -> bool:
+    """True where a batch died after its rows were committed and before those it refused may have been."""
+    checkpoint = lake.state(stream, "checkpoint")
+    if not stream.refuses or not progress.is_interrupted(checkpoint):
+        return False
+    number, writer = progress.last_number(checkpoint / "offsets"), progress.query_id(checkpoint)
+    done = [
+        log.committed_batch(path, f"{stream.key}/{writer}") >= number
+        for path in (lake.path(stream), lake.quarantine(stream))
+    ]
+    return done == [True, False]

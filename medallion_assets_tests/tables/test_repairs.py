@@ -142,3 +142,15 @@ def test_a_replay_first_ends_the_batch_that_died_with_the_row_it_is_of(
     assert replayed(tables[1], fix="total = abs(total)").written == 2
     refreshed(*tables)
     assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 20, "sales": 3}]
+
+
+def test_a_replay_without_a_checkpoint_goes_by_what_the_tables_commits_say(
+    drop, refreshed, replayed, do, rows_of
+):
+    tables = chain()
+    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)))
+    refreshed(*tables)
+    do("reset_checkpoint", tables[1])
+    assert replayed(tables[1], fix="total = abs(total)").written == 1
+    refreshed(*tables)
+    assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 12, "sales": 2}]
