@@ -14,8 +14,8 @@ from medallion_assets.tables.arrivals import is_filled, is_overdue, last_pass
 from medallion_assets.tables.declare import Pipeline
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import upstream_first
-from medallion_assets.tables.refresh import why_not
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.waiting import why_not
 from medallion_assets.translate import landing_key
 
 EVERY_SECONDS = 15

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from medallion_assets.delta import log, progress
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger, drop_older_copy
-from medallion_assets.tables.arrivals import is_filled, take_arrivals, take_away
+from medallion_assets.tables.arrivals import take_arrivals, take_away
 from medallion_assets.tables.aside import worked_aside
-from medallion_assets.tables.errors import CheckpointDamaged, CheckpointMismatch
+from medallion_assets.tables.errors import CheckpointDamaged
 from medallion_assets.tables.gate import refuse_unfit
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.query import taken
 from medallion_assets.tables.replay import finish_replay, is_pending
-from medallion_assets.tables.starts import begin_anew, idle_at, noted_version, position
-from medallion_assets.tables.static_changes import moved_statics
+from medallion_assets.tables.starts import begin_anew
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.waiting import why_not
 from medallion_assets.tables.writer import sole_writer
 
 Done = tuple[str, list[Batch]]
@@ -148,27 +148,3 @@ def full_refresh(table: Table, lake: Lake) -> None:
     with sole_writer(table, lake):
         for stream in (table, *table.flows):
             begin_anew(stream, lake)
-
-
-def why_not(table: Table, lake: Lake) -> str:
-    """Says why a refresh has nothing to do, empty where it has; needs no JVM."""
-    checkpoint = lake.state(table, "checkpoint")
-    if progress.last_number(checkpoint / "commits") >= 0 and not log.exists(lake.path(table)):
-        raise CheckpointMismatch(
-            f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
-            f"would bring only new rows. Upstream still holds them all: run `medallion reset {table.key} "
-            "--yes`, which takes what is made from it too, and run again to make all of it anew."
-        )
-    if is_filled(table, lake):
-        return "filled once, and left as it is"
-    newest = log.version(lake.upstream_log(table))
-    if newest is None:
-        return "nothing has landed yet" if table.source else "its upstream has no rows yet"
-    missing = [t.key for t in table.statics.values() if not log.exists(lake.path(t))]
-    if missing:
-        return f"waits for {', '.join(missing)}, which it reads and which has no rows yet"
-    at = position(table, lake)
-    new = newest > max(at.version, idle_at(table, lake), noted_version(table, lake))
-    if new or at.partly or progress.is_interrupted(checkpoint) or any(moved_statics(table, lake)):
-        return ""
-    return "nothing new"

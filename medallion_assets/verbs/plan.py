@@ -8,10 +8,10 @@ from medallion_assets.ingestion.discovery import Look
 from medallion_assets.tables.arrivals import is_filled
 from medallion_assets.tables.code import code_version, committed_code
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.refresh import why_not
 from medallion_assets.tables.replay import is_pending
 from medallion_assets.tables.starts import position
 from medallion_assets.tables.table import Table
+from medallion_assets.tables.waiting import why_not
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
 
 
