@@ -103,7 +103,7 @@ def medallion_spark() -> Iterator[Any]:
 
     def session() -> Any:
         if not started:
-            started.append(start_session(Settings().resolved()))
+            started.append(start_session(Settings().resolved(), stays=True))
         return started[0]
 
     yield session

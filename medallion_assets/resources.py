@@ -28,12 +28,24 @@ class SparkResource(LazyPySparkResource):
 
     spark_config: dict[str, Any] = {}  # noqa: RUF012 - a pydantic field, copied for each instance
 
-    def starter(self) -> Callable[[], SparkSession]:
-        """Gives what starts the process's one session, for the engine to call only where it must."""
-        return lambda: self.spark_session
+    def starter(self, stays: bool = False) -> Callable[[], SparkSession]:
+        """Gives what starts the process's one session, for the engine to call only where it must.
+
+        ``stays`` is true of a session kept for many rounds.
+        """
+
+        def session() -> SparkSession:
+            self._begin(stays)
+            begun: SparkSession = self.spark_session
+            return begun
+
+        return session
 
     def _init_session(self) -> None:
+        self._begin(stays=False)
+
+    def _begin(self, stays: bool) -> None:
         if self._spark_session is None:
             settings = current_settings()
             mine = settings.spark_conf | self.spark_config
-            self._spark_session = start_session(settings.model_copy(update={"spark_conf": mine}))
+            self._spark_session = start_session(settings.model_copy(update={"spark_conf": mine}), stays)

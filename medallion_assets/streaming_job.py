@@ -32,7 +32,7 @@ def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
         clock.daemon = True
         if config.for_seconds:
             clock.start()
-        for moment in stream_tables(tables, place, spark.starter(), config.every_seconds, stop):
+        for moment in stream_tables(tables, place, spark.starter(stays=True), config.every_seconds, stop):
             if moment.outcome.error:
                 context.log.warning(moment.outcome.error)
             for event in materializations(moment.outcome, place, moment.latency_seconds):

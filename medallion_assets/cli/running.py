@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from functools import partial
 from typing import Annotated, cast
 
 import typer
@@ -73,7 +74,8 @@ def stream(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     typer.echo(f"{len(tables)} tables, every {every}; Ctrl-C stops after the micro-batch under way")
-    for moment in stream_tables(tables, lake, lambda: start_session(lake.settings), wait, stop):
+    session = partial(start_session, lake.settings, stays=True)
+    for moment in stream_tables(tables, lake, session, wait, stop):
         show.moment(moment)
         announced(moment.outcome, lake, moment.latency_seconds)
     typer.echo("stopped; what is not yet taken waits for the next start")

@@ -8,12 +8,16 @@ from medallion_assets.session.archive import archive_flags
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.session.jars import delta_jars, spark_jars_folder
 from medallion_assets.session.java import java_command
-from medallion_assets.session.options import ONE_MACHINE_JVM, session_options
+from medallion_assets.session.options import ONE_MACHINE_JVM, SHORT_RUN_JVM, session_options
 from medallion_assets.settings import Settings
 
 
-def spark_options(settings: Settings) -> dict[str, str]:
+def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
     """Gives every option a session is started with, fetching Delta's jars on first use.
+
+    Args:
+        settings: The deployment's.
+        stays: The session is kept for many runs, as a stream's is, rather than for one.
 
     Raises:
         JavaMissing: No Java of a usable version.
@@ -21,15 +25,16 @@ def spark_options(settings: Settings) -> dict[str, str]:
     """
     java = java_command()
     jars = delta_jars(settings.cache, java)
-    jvm = ONE_MACHINE_JVM + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
+    compilers = [] if stays else SHORT_RUN_JVM
+    jvm = ONE_MACHINE_JVM + compilers + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
     return session_options(settings.is_one_machine, jars, jvm, settings.spark_conf)
 
 
-def start_session(settings: Settings) -> SparkSession:
+def start_session(settings: Settings, stays: bool = False) -> SparkSession:
     """Gives the process's Spark session with Delta, tuned for one machine where the master is local."""
     builder: SparkSession.Builder = SparkSession.builder
     builder = builder.appName("medallion").master(settings.spark_master)
-    for name, value in spark_options(settings).items():
+    for name, value in spark_options(settings, stays).items():
         builder = builder.config(name, value)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     spark = builder.getOrCreate()

@@ -34,7 +34,7 @@ def tried(case, folder, spark):
 def main(rows):
     chosen = [case for case in CASES if not rows or case.row in rows]
     console, broken = Console(width=200), 0
-    session = start_session(Settings().resolved())
+    session = start_session(Settings().resolved(), stays=True)
     with tempfile.TemporaryDirectory() as folder:
         for number, case in enumerate(chosen, 1):
             seen, held, seconds = tried(case, Path(folder) / str(number), lambda: session)
