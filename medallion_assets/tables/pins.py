@@ -29,6 +29,11 @@ def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict
     return pins
 
 
+def is_pinned(table: Table, lake: Lake, query: str, batch_id: int) -> bool:
+    """True where an attempt at this batch was made, so that something of it may be written."""
+    return (lake.state(table, "pins") / f"{query}-{batch_id}.json").exists()
+
+
 def current_pins(table: Table, lake: Lake) -> dict[str, int]:
     """Gives the version of each static input that rows meet now: the newest, or that all rows have met.
 

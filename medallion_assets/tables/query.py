@@ -17,11 +17,10 @@ from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import write_changes
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.late import has_sessions, open_rows
-from medallion_assets.tables.pins import current_pins
+from medallion_assets.tables.pins import current_pins, is_pinned
 from medallion_assets.tables.starts import (
     begin_anew,
     has_begun,
-    has_position,
     idle_at,
     noted_version,
     position,
@@ -48,14 +47,10 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
     try:
         if table.stateful and _was_corrected(table, lake, newest):
             begin_anew(table, lake)
-        # What stands goes first, so that new rows meet the same version. A batch that was interrupted
-        # may have written already: it is ended with the version it met.
-        first = has_position(table, lake)
-        done = _follow_statics(table, lake, spark, run_id) if first else []
-        new = _drained(table, lake, spark, run_id, trigger)
-        if new:
+        done = _drained(table, lake, spark, run_id, trigger)
+        if done:
             has_begun(table, lake)
-        done += new if first else [*new, *_follow_statics(table, lake, spark, run_id)]
+        done += _follow_statics(table, lake, spark, run_id)
     except Exception as error:
         raise explained(table, error) from error
     if done and not stood:
@@ -75,6 +70,10 @@ def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger
             table.key, lake.path(table), checkpoint, number, run_id, not table.source, table.flow
         )
         stamp = replace(stamp, note={**stamp.note, "code": code})
+        # What stands goes first, so that new rows meet the version it stands as. A batch that died may
+        # have written already: it is ended with the versions it met.
+        if not is_pinned(table, lake, str(stamp.note["query"]), number):
+            done.extend(_follow_statics(table, lake, spark, run_id))
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
     if noted_version(table, lake) >= (log.version(lake.upstream_log(table)) or 0):

@@ -15,12 +15,6 @@ def position(table: Table, lake: Lake) -> Position:
     return progress.committed_position(lake.state(table, "checkpoint"), feed=not table.source)
 
 
-def has_position(table: Table, lake: Lake) -> bool:
-    """True where the checkpoint says what the table stands for: there is one, and no batch half done."""
-    interrupted = progress.is_interrupted(lake.state(table, "checkpoint"))
-    return position(table, lake).version >= 0 and not interrupted
-
-
 def starting_version(table: Table, lake: Lake) -> int | None:
     """Gives the upstream version a new checkpoint begins with; None for the table as it stands.
 
