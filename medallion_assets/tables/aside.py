@@ -93,11 +93,6 @@ def publish(table: Table, lake: Lake, aside: Aside) -> None:
     finish_publishing(table, lake)
 
 
-def is_half_published(table: Table, lake: Lake) -> bool:
-    """True where a publishing was begun and not ended."""
-    return lake.state(table, PLAN).exists()
-
-
 def finish_publishing(table: Table, lake: Lake) -> None:
     """Ends a publishing that died under way; the caller holds the table's lease."""
     plan = lake.state(table, PLAN)

@@ -28,7 +28,7 @@ from medallion_assets.tables.starts import (
     starting_version,
 )
 from medallion_assets.tables.stateful import write_groups
-from medallion_assets.tables.static_changes import begin_to_follow, take_statics
+from medallion_assets.tables.static_changes import begin_to_follow, moved_statics, take_statics
 from medallion_assets.tables.table import Table
 
 ALL_FILES = 1_000_000_000
@@ -47,7 +47,9 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
     try:
         if table.stateful and _was_corrected(table, lake, newest):
             begin_anew(table, lake)
-        done = _drained(table, lake, spark, run_id, trigger)
+        # Delta refuses a stream that begins with a version that is not there yet.
+        there = noted_version(table, lake) < (newest or 0)
+        done = _drained(table, lake, spark, run_id, trigger) if there else []
         if done:
             has_begun(table, lake)
         done += _follow_statics(table, lake, spark, run_id)
@@ -76,9 +78,6 @@ def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger
             done.extend(_follow_statics(table, lake, spark, run_id))
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
-    if noted_version(table, lake) >= (log.version(lake.upstream_log(table)) or 0):
-        # Delta refuses a stream that begins with a version that is not there yet.
-        return []
     rows = _rows(table, lake, spark)
     closes = table.watermarked and table.output_mode == "append"
     states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes)
@@ -97,6 +96,8 @@ def _was_corrected(table: Table, lake: Lake, newest: int | None) -> bool:
 
 def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
     """Takes what changed in static inputs that are retried or followed."""
+    if not any(moved_statics(table, lake)):
+        return []
     query = progress.query_id(lake.state(table, "checkpoint"))
     last = log.last_note(lake.path(table), "generation", table.flow)
     note = {"run_id": run_id, "table": table.key, "query": query, "generation": int(last or 0)}

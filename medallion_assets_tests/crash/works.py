@@ -1,9 +1,8 @@
 """What a sweep crashes: a pipeline's run, its run in Dagster, and each verb that writes, on a small shop."""
 
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from medallion_assets.pipelines import PIPELINES
@@ -14,6 +13,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen
 from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.trial import shop_tables
+from medallion_assets_tests.shop import totals_file
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class Work:
     first: Callable[[Lake], None]
     second: Callable[[Lake], None]
     does: Callable[[list[Any], Lake, Any], list[str]]
-    parts: list[str] = field(default_factory=list)
 
 
 def run(tables, lake, spark):
@@ -44,7 +43,7 @@ def in_dagster(tables, lake, spark):
 
     os.environ |= {"MEDALLION_LAKE": str(lake.root), "MEDALLION_LANDING": str(lake.settings.landing)}
     spark()
-    done = defs.resolve_job_def(tables[0].pipeline).execute_in_process(raise_on_error=False)
+    done = defs.resolve_job_def(f"{tables[0].pipeline}_chain").execute_in_process(raise_on_error=False)
     return [] if done.success else [str(event.step_key) for event in done.get_step_failure_events()]
 
 
@@ -68,9 +67,8 @@ def shop():
 def orders_land(lake, name, start, totals):
     zone = lake.settings.landing / "shop/orders"
     zone.mkdir(parents=True, exist_ok=True)
-    rows = (json.dumps({"id": start + n, "total": total}) + "\n" for n, total in enumerate(totals))
     draft = zone / f".{name}"
-    draft.write_text("".join(rows) + '{"id": \n')
+    draft.write_text(totals_file(*totals, start=start) + '{"id": \n')
     draft.replace(zone / name)
 
 
