@@ -9,10 +9,12 @@ from medallion_assets import announce
 from medallion_assets.definitions import defs
 from medallion_assets.ingestion.intervals import seconds_of
 from medallion_assets.pipelines import PIPELINES
+from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.run import run_tables
 from medallion_assets.simulators import land
 from medallion_assets.streaming import stream_tables
 from medallion_assets.tables.order import chosen
+from medallion_assets_tests.shop import chain, totals_file
 
 BRONZE = "school/bronze/courses"
 
@@ -49,6 +51,35 @@ def test_files_that_land_between_rounds_are_taken_and_their_latency_told(lake, d
     assert [m.outcome.refresh.total("written") for m in seen] == [1, 1]
     assert all(0 < m.latency_seconds < 120 for m in seen)
     assert len(rows_of(BRONZE)) == 2
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("commit", [1, 2, 3])
+def test_a_stream_that_died_in_a_round_goes_on_where_it_stopped(
+    lakehouse_here, lake, drop, spark, rows_of, commit
+):
+    tables, stop = chain(), threading.Event()
+    drop("shop/orders", "1.json", totals_file(5, -1))
+    for moment in stream_tables(tables, lake, lambda: spark, 0.05, stop):
+        if moment.outcome.table is tables[-1]:
+            break
+    drop("shop/orders", "2.json", totals_file(7, -2, 8, start=2))
+    with lakehouse_here.crash_at(commit):
+        refuse_to_go_on(stream_tables(tables, lake, lambda: spark, 0.05, stop))
+    drop("shop/orders", "3.json", totals_file(9, start=5))
+    threading.Timer(120, stop.set).start()
+    for _ in stream_tables(tables, lake, lambda: spark, 0.05, stop):
+        if rows_of(tables[-1].key, "SELECT sales FROM t") == [{"sales": 4}]:
+            stop.set()
+    assert rows_of(tables[-1].key, "SELECT total, sales FROM t") == [{"total": 29, "sales": 4}]
+    lakehouse_here.assert_exactly_once(*tables)
+
+
+def refuse_to_go_on(moments):
+    """Ends a stream with the first table that fails, as the process would have."""
+    for moment in moments:
+        if moment.outcome.error:
+            raise Crashed
 
 
 @pytest.mark.spark

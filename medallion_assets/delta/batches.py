@@ -32,6 +32,7 @@ class Batch:
         open_rows: Rows in windows that are not closed, and so not written, in append mode.
         whole: True where the batch took all of upstream anew: totals begin with it.
         replaced: For files that came again changed: rows before, rows now.
+        newest_sequence: For a changing dimension: the latest ``sequence_by`` it has taken, as text.
         total_duplicates, total_dropped, total_missing, total_applied, total_late: Over all batches so far.
     """
 
@@ -61,6 +62,7 @@ class Batch:
     open_rows: int = 0
     whole: bool = False
     replaced: dict[str, list[int]] = field(default_factory=dict)
+    newest_sequence: str = ""
     run_id: str = ""
 
 
@@ -108,6 +110,7 @@ def with_totals(folder: Path, query: str, batch: Batch) -> Batch:
         total_missing=total("missing", "total_missing"),
         total_applied=total("written", "total_applied"),
         total_late=total("late", "total_late"),
+        newest_sequence=batch.newest_sequence or (last.newest_sequence if last and not begins else ""),
     )
 
 

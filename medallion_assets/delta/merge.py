@@ -24,6 +24,7 @@ def upsert(
     stamp: Stamp,
     keys: Sequence[str],
     merged: Mapping[str, str] | None = None,
+    among: str = "",
 ) -> None:
     """Makes the table hold these rows: by key, those that differ are changed, new ones added.
 
@@ -35,6 +36,7 @@ def upsert(
         keys: Columns that name a row; NULL equals NULL.
         merged: How a column of a row that stands already is joined with the new one, as SQL over
             ``t`` (the table) and ``n`` (the new row); others take the new value.
+        among: SQL over ``t``, true of the only rows a new one may be of; others are not looked at.
     """
     columns = [c for c in rows.columns if c != GONE]
     if not log.exists(path):
@@ -45,6 +47,7 @@ def upsert(
     with signed(rows.sparkSession, stamp):
         into = DeltaTable.forPath(rows.sparkSession, str(path)).alias("t")
         same_key = " AND ".join(f"t.{quoted(k)} <=> n.{quoted(k)}" for k in keys) or "true"
+        same_key += f" AND {among}" if among else ""
         merge = into.merge(rows.alias("n"), same_key).withSchemaEvolution()
         if GONE in rows.columns:
             merge = merge.whenMatchedDelete(f"n.{GONE}")

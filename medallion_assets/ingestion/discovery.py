@@ -79,10 +79,15 @@ def entries_of(location: Path, ledger: Path, source: Source, look: Look) -> list
 
 
 def _known(ledger: Path) -> dict[str, ledgers.Seen]:
-    """Gives what the ledger last saw of each path; a file that was gone when it was to be read is unknown."""
+    """Gives what the ledger last saw of each path, and by whether its records were taken since.
+
+    A file that was gone when it was to be read is unknown; one that was corrupt was as good as refused.
+    """
     known = ledgers.last_seen(ledger)
-    for path in outcomes.lost(ledger):
-        known.pop(path, None)
+    for path, row in outcomes.lost(ledger).items():
+        size, at, _ = known.pop(path)
+        if row["status"] == outcomes.CORRUPT:
+            known[path] = (size, at, REFUSED)
     return known
 
 

@@ -74,7 +74,7 @@ def load_new(
             discover(Path(place.source.path), place.ledger, place.source, look)
             if _is_behind(place.ledger, checkpoint):
                 _stream(spark or start_session(settings), place, checkpoint, run_id)
-            if not outcomes.lost(place.ledger):
+            if not any(r["status"] == outcomes.MISSING for r in outcomes.lost(place.ledger).values()):
                 break
         clean_source(place.source, Path(place.source.path), place.ledger)
     return _account(place, run_id)
@@ -115,6 +115,7 @@ def _account(place: Place, run_id: str) -> LoadResult:
 
     dropped = total("rows_dropped")
     refused = sum(1 for _, _, status in ledgers.last_seen(place.ledger).values() if status in UNTAKEN)
+    lost = [row["status"] for row in outcomes.lost(place.ledger).values()]
     return LoadResult(
         files=len(loaded),
         rows_read=total("rows_read"),
@@ -122,8 +123,8 @@ def _account(place: Place, run_id: str) -> LoadResult:
         rows_quarantined=total("rows_quarantined"),
         rows_rescued=total("rows_rescued"),
         rows_dropped=dropped,
-        files_refused=refused,
-        files_missing=len(rows) - len(loaded),
+        files_refused=refused + lost.count(outcomes.CORRUPT),
+        files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
         path=place.path,
         quarantine=place.quarantine,
         ledger=place.ledger,

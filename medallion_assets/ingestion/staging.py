@@ -16,6 +16,7 @@ from medallion_assets.ingestion.counting import csv_rows
 from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.csv_text import Row
 from medallion_assets.ingestion.documents import as_documents
+from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.fitting import arrow_schema, fits
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.opening import SPARK_READS, wrapping
@@ -95,11 +96,20 @@ class Staging:
         if linked:
             _link(file.path, target)
         elif file.layout == "rows":
-            write_as_parquet(Path(file.path), target)
+            self._as_parquet(file, target)
         else:
             with target.open("wb") as copy:
                 copy.writelines(self._pieces(file))
         return str(target)
+
+    def _as_parquet(self, file: Entry, target: Path) -> None:
+        try:
+            write_as_parquet(Path(file.path), target)
+        except OSError:
+            raise
+        except Exception as broken:
+            # The counts of its blocks were whole, and fastavro raises whatever it trips over inside them.
+            raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
 
     def _pieces(self, file: Entry) -> Iterator[bytes]:
         path = Path(file.path)

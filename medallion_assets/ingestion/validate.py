@@ -1,10 +1,8 @@
 """A dry run of a load: unseen files against schema and mode, nothing written."""
 
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Stamp
+from medallion_assets.ingestion.batch_records import noting_nothing, records_with_schema
 from medallion_assets.ingestion.discovery import Look, entries_of
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
-from medallion_assets.ingestion.load import records_with_schema
 from medallion_assets.ingestion.places import Place
 from medallion_assets.ingestion.staging import Staging
 from medallion_assets.session import start_session
@@ -73,7 +71,7 @@ def validated(
     corrupt = len(entries) - len(files)
     if not files:
         return Validation(0, corrupt, 0, 0, "", {})
-    with _aside(place) as aside:
+    with noting_nothing(place) as aside:
         session = spark or (start() if start else start_session(settings))
         return _judged(session, files, aside, rows, corrupt, judge)
 
@@ -106,15 +104,3 @@ def _judged(
     looked.unpersist()
     columns = growth.schema.simpleString()
     return Validation(len(files), corrupt, good, sum(counts.values()), columns, dict(counts), preview)
-
-
-@contextmanager
-def _aside(place: Place) -> Iterator[Place]:
-    """Gives the place with its notes in a folder that goes: a schema version is a write too."""
-    with tempfile.TemporaryDirectory() as folder:
-        versions = place.state / "schemas"
-        copied = Path(folder) / "schemas"
-        copied.mkdir()
-        for file in versions.glob("*.json") if versions.is_dir() else ():
-            (copied / file.name).write_bytes(file.read_bytes())
-        yield replace(place, state=Path(folder))

@@ -21,8 +21,8 @@ SHOWN = ("path", "size", "status", "rows_read", "rows_loaded", "rows_quarantined
 def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
     """Gives a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
 
-    Their ``status``: ``waiting``, ``committed``, ``missing``, ``refused``, ``changed``, ``skipped`` or
-    ``ignored``.
+    Their ``status``: ``waiting``, ``committed``, ``missing``, ``corrupt``, ``refused``, ``changed``,
+    ``skipped`` or ``ignored``.
     """
     assert table.source is not None
     became = outcomes.newest(lake.ledger(table))
@@ -51,7 +51,7 @@ def _row(entry: dict[str, Any], became: dict[str, Any] | None, taken: set[object
         return row
     if became is None:
         return row | {"status": "committed" if entry["path"] in taken else "waiting"}
-    word = "missing" if became["status"] == outcomes.MISSING else "committed"
+    word = "committed" if became["status"] == outcomes.LOADED else str(became["status"]).lower()
     return row | {name: became[name] for name in COLUMNS if became.get(name) is not None} | {"status": word}
 
 

@@ -1,6 +1,7 @@
 """A bronze micro-batch: the ledger's files through the table's query and rules into the table."""
 
 import time
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,11 +9,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.load import Loaded, admitted, load_files
+from medallion_assets.ingestion.load import admitted, load_files
+from medallion_assets.ingestion.load_records import POISON, Loaded
 from medallion_assets.ingestion.met_again import PROVENANCE
 from medallion_assets.ingestion.places import Place
 from medallion_assets.tables.judge import counters, judged
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.poison import without_poison
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.write import write_judged
 
@@ -23,12 +26,25 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) 
     """Loads the files a micro-batch of the ledger names; gives what became of their records."""
     started = time.monotonic()
 
+    path, quarantine = lake.path(table), lake.quarantine(table)
+
     def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
-        shaped = with_provenance(table(rows.drop(*STAMPED[2:])), stamp)
-        return write_judged(shaped, table, lake.path(table), lake.quarantine(table), None, stamp, instead_of)
+        shaped = shaped_records(rows, table, stamp)
+        return write_judged(shaped, table, path, quarantine, None, stamp, instead_of)
+
+    def write_sound(rows: DataFrame, instead_of: str) -> dict[str, int]:
+        try:
+            return write(rows, instead_of)
+        except Exception as error:
+            query = partial(shaped_records, table=table, stamp=stamp)
+            found = without_poison(rows, query, error, table, lake, stamp)
+            if found is None:
+                raise
+        counts = write(found.rest, instead_of)
+        return counts | {"quarantine": counts["quarantine"] + found.held, POISON: found.held}
 
     files = admitted(ledger_rows)
-    loaded = load_files(ledger_rows.sparkSession, files, place_of(table, lake), stamp, write)
+    loaded = load_files(ledger_rows.sparkSession, files, place_of(table, lake), stamp, write_sound)
     return _batch(loaded, table, stamp, time.monotonic() - started)
 
 
@@ -48,6 +64,11 @@ def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
     found = judged(rows, table, None).agg(*counters(table)).first()
     counts = found.asDict() if found else {}
     return {e.name: int(counts[f"rule:{e.name}"] or 0) for e in table.expectations}
+
+
+def shaped_records(records: DataFrame, table: Table, stamp: Stamp) -> DataFrame:
+    """Gives what the table's query makes of records, with where each came from at its end."""
+    return with_provenance(table(records.drop(*STAMPED[2:])), stamp)
 
 
 def with_provenance(rows: DataFrame, stamp: Stamp) -> DataFrame:

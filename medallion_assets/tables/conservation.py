@@ -60,7 +60,9 @@ def balance(table: Table, lake: Lake) -> Balance:
     if table.counts_rows:
         late = last.total_late + last.open_rows if last else 0
         rows = _rows_stood_for(table, lake.path(table))
-        return Balance(table.key, incoming(table, lake) * table.times_counted, rows, 0, dropped=late)
+        # What its query failed on is in no group.
+        held = held_rows(lake.quarantine(table)) * table.times_counted
+        return Balance(table.key, incoming(table, lake) * table.times_counted, rows, held, dropped=late)
     replaces = _replaces_files(table, lake)
     missing = 0 if replaces or last is None else last.total_missing
     return Balance(

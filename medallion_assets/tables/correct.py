@@ -20,13 +20,13 @@ from medallion_assets.ingestion.quarantine import TRIED
 from medallion_assets.tables.bounds import refuse_beyond_bounds
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.expectations import expect
+from medallion_assets.tables.held_poison import sound
 from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counted, judged, written_columns
 from medallion_assets.tables.keep_changes import START_AT
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.pins import at_version, current_pins
-from medallion_assets.tables.poison import sound
 from medallion_assets.tables.quarantined import replace_quarantined
 from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.starts import stands_for

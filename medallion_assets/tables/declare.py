@@ -12,6 +12,7 @@ from medallion_assets.tables.errors import DeclarationError
 from medallion_assets.tables.expectations import Expectation, expect
 from medallion_assets.tables.keep_changes import Changes
 from medallion_assets.tables.layout import Layout
+from medallion_assets.tables.row_rules import by_row, looked_up
 from medallion_assets.tables.rules import refuse_flow, refuse_what_cannot_work
 from medallion_assets.tables.set_rules import SetRule
 from medallion_assets.tables.table import Layer, OutputMode, Read, Table
@@ -101,15 +102,17 @@ class Pipeline:
             DeclarationError: The declaration cannot work; the message names the table and its line.
         """
         keys = (unique_by,) if isinstance(unique_by, str) else tuple(unique_by)
-        reads = _reads(query)
         of_rows = [rule for rule in expectations if isinstance(rule, Expectation)]
-        of_sets = tuple(rule for rule in expectations if isinstance(rule, SetRule))
-        rules = (*of_rows, *_implied(keys, reads, keeps, output_mode))
+        of_sets = [rule for rule in expectations if isinstance(rule, SetRule)]
+        reads = (*_reads(query), *looked_up(of_sets))
+        rules = (*of_rows, *by_row(of_sets), *_implied(keys, reads, keeps, output_mode))
         mode = "changes" if keeps else output_mode
         table = Table(
             self.name, layer, query.__name__, query, reads, mode, rules, keys, counts_rows,
             self.owners, _place(query), once, self.tables, keeps, times_counted,
-            layout or Layout(), unique_over, unique_within, set_rules=of_sets, gate=gate,
+            layout or Layout(), unique_over, unique_within, gate=gate,
+            set_rules=tuple(rule for rule in of_sets if not rule.judges_rows),
+            one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table
@@ -136,7 +139,7 @@ def _implied(
     for key in (*named, *((*keeps.keys, keeps.sequence_by) if keeps else ())):
         yield expect(f"{key}_present", f"`{key}` IS NOT NULL")
     for name, read in reads:
-        if read.unmatched:
+        if read.unmatched and not read.asked_by:
             yield expect(f"{name}_matched", f"_check_{name}_matched",
                          "warn" if read.unmatched == "keep" else "quarantine")  # fmt: skip
     if keeps:

@@ -32,7 +32,7 @@ def derived(
     """
     spark, frames = rows.sparkSession, {}
     for name, read in table.reads:
-        if read.how == "static" and read.table:
+        if read.how == "static" and read.table and not read.asked_by:
             whole = _unique(at_version(spark, lake.path(read.table), pins[name]), read, table)
             frames[name] = _knowing_all(whole, rows, read) if read.unmatched else whole
     made = mended(table(**{table.streamed: rows}, **frames), repairs)

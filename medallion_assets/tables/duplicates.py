@@ -14,14 +14,19 @@ def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: Data
     The earliest wins: by batch and by the source file's time where the rows carry them, by arrival else.
     """
     keys = [F.col(key) for key in names]
-    order = [F.col(c) for c in ("_batch_id", "_source_modified_at", "_source_file") if c in marked.columns]
-    by_key = Window.partitionBy(F.expr(GOOD), *keys).orderBy(*order, F.monotonically_increasing_id())
+    by_key = Window.partitionBy(F.expr(GOOD), *keys).orderBy(*arrival(marked))
     numbered = marked.withColumn("_repeated", F.row_number().over(by_key) > 1)
     if existing is not None:
         held = existing.select(*names).distinct().withColumn("_held", F.lit(True))
         numbered = numbered.join(held, list(names), "left")
         numbered = numbered.withColumn("_repeated", F.expr("_repeated OR _held IS NOT NULL"))
     return _told(numbered, marked.columns)
+
+
+def arrival(rows: DataFrame) -> list[Column]:
+    """Gives what orders rows as they came: by batch and by file where they carry them, as read else."""
+    known = [F.col(c) for c in ("_batch_id", "_source_modified_at", "_source_file") if c in rows.columns]
+    return [*known, F.monotonically_increasing_id()]
 
 
 def without_near_duplicates(marked: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:

@@ -9,7 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.tables.keep_changes import END_AT, START_AT, Changes
 
-OURS = ("_broken", "_outcome", "_deleted", "_truncates", "_next", "_gap", "_begins", "_state")
+SINCE, STOOD = "_since", "_stood"
+"""Of events that stand for a state: when it began, and that it is one."""
+
+OURS = ("_broken", "_outcome", "_deleted", "_truncates", "_next", "_gap", "_begins", "_state", SINCE, STOOD)
 
 
 def with_ties_told(events: DataFrame, kept: Changes) -> DataFrame:
@@ -49,6 +52,9 @@ def _after(events: DataFrame, kept: Changes, truncated: DataFrame) -> DataFrame:
 def _with_ends(events: DataFrame, kept: Changes, snapshots: DataFrame | None) -> DataFrame:
     """Adds ``_deleted``, ``_next`` (when the event's state ends) and ``_gap`` (its key was gone then)."""
     deleted = F.coalesce(F.expr(kept.apply_as_deletes or "false").cast("boolean"), F.lit(False))
+    if STOOD in events.columns:
+        # Columns that are not kept are NULL here, of which a predicate may say anything.
+        deleted = deleted & F.col(STOOD).isNull()
     by_key = Window.partitionBy(*kept.keys).orderBy(kept.sequence_by)
     told = events.withColumn("_deleted", deleted)
     told = told.withColumn("_next", F.lead(kept.sequence_by).over(by_key)).withColumn("_gap", F.lit(False))
@@ -79,14 +85,20 @@ def _every(told: DataFrame, kept: Changes) -> DataFrame:
     marked = told.withColumn("_begins", begins).withColumn("_state", run).where("NOT _deleted")
     everything = F.struct(*(F.col(f"`{c}`") for c in marked.columns))
     found = marked.groupBy(*kept.keys, "_state").agg(
-        F.max_by(everything, kept.sequence_by).alias("e"), F.min(kept.sequence_by).alias(START_AT)
+        F.max_by(everything, kept.sequence_by).alias("e"), F.min(_begun(told, kept)).alias(START_AT)
     )
     return found.select("e.*", START_AT, F.col("e._next").alias(END_AT))
+
+
+def _begun(told: DataFrame, kept: Changes) -> Column:
+    at = F.col(kept.sequence_by)
+    return F.coalesce(F.col(SINCE), at) if SINCE in told.columns else at
 
 
 def _tracked(told: DataFrame, kept: Changes) -> Column:
     """Gives, as text, the values whose change begins a new state."""
     columns = [c for c in told.columns if not c.startswith("_")]
-    columns = [c for c in columns if c not in (*kept.keys, kept.sequence_by, *kept.track_history_except)]
+    unseen = (*kept.keys, kept.sequence_by, *kept.track_history_except, *kept.except_columns)
+    columns = [c for c in columns if c not in unseen]
     chosen = kept.track_history_columns or columns
     return F.to_json(F.struct(*(F.col(f"`{c}`") for c in chosen)))

@@ -14,6 +14,7 @@ from medallion_assets.delta.merge import upsert
 from medallion_assets.tables.aggregates import Aggregate, aggregate_of, merged_as, with_partials
 from medallion_assets.tables.correct import null_safe, with_gone
 from medallion_assets.tables.derive import derived
+from medallion_assets.tables.held_poison import sound
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.pins import at_version
@@ -67,7 +68,8 @@ def _whole(
     spark: SparkSession, table: Table, lake: Lake, pins: dict[str, int], span: Span, found: Aggregate
 ) -> DataFrame:
     """Gives the aggregate over all of upstream; Spark reads no more of it than the groups asked for."""
-    answer = derived(at_version(spark, lake.upstream_log(table), span.upto), table, lake, pins)
+    rows = sound(at_version(spark, lake.upstream_log(table), span.upto), spark, lake.quarantine(table))
+    answer = derived(rows, table, lake, pins)
     return with_partials(answer, aggregate_of(answer, found.keys)) if found.plan else answer
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.tables.duplicates import without_duplicates, without_near_duplicates
 from medallion_assets.tables.expectations import Expectation
 from medallion_assets.tables.history import with_ties_told
+from medallion_assets.tables.row_rules import with_repeats_told
 from medallion_assets.tables.table import Table
 
 CHECK_PREFIX = "_check_"
@@ -23,6 +24,7 @@ CHECK_NAME = re.compile(rf"\b{CHECK_PREFIX}\w+")
 def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
     """Gives the rows with what becomes of each; ``existing`` is the table before this batch."""
     rows = with_ties_told(rows, table.keeps) if table.keeps else rows
+    rows = with_repeats_told(rows, table, existing)
     names = [F.when(_broken(e), F.lit(e.name)) for e in table.expectations]
     broken = (
         F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")

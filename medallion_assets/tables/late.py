@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from medallion_assets.delta import changes, progress
 from medallion_assets.delta.changes import Span
 from medallion_assets.tables.derive import derived
+from medallion_assets.tables.held_poison import sound_stream
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version
 from medallion_assets.tables.table import Table
@@ -31,6 +32,7 @@ def late_rows(spark: SparkSession, table: Table, lake: Lake, span: Span, number:
     if span.after < 0 or span.upto <= span.after or watermark <= 0 or not table.counts_rows:
         return 0
     rows = changes.added(changes.changed(spark, lake.upstream_log(table), span))
+    rows = sound_stream(rows, spark, lake.quarantine(table))
     groups = derived(rows, table, lake, {})
     window = window_of(groups)
     if not window or has_sessions(groups):
@@ -47,7 +49,8 @@ def open_rows(spark: SparkSession, table: Table, lake: Lake, number: int) -> int
         return 0
     checkpoint = lake.state(table, "checkpoint")
     upto = progress.offset_of(checkpoint, number, feed=True).version
-    groups = derived(at_version(spark, lake.upstream_log(table), upto), table, lake, {})
+    rows = at_version(spark, lake.upstream_log(table), upto)
+    groups = derived(sound_stream(rows, spark, lake.quarantine(table)), table, lake, {})
     watermark = watermark_of(checkpoint, number)
     return _rows_where(groups, F.col(window_of(groups))["end"] > F.timestamp_millis(F.lit(watermark)), table)
 

@@ -7,18 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.delta.names import literal, quoted
 from medallion_assets.ingestion.errors import BatchRefused
-from medallion_assets.ingestion.quarantine import FROM_JSON, QUERY, REPLAYED, shaped
-from medallion_assets.tables.entries import LEAVES, STEP, move_entries
+from medallion_assets.ingestion.quarantine import QUERY, shaped
 from medallion_assets.tables.errors import ExpectationFailed, RepeatedKeys, SchemaRefused
-from medallion_assets.tables.pins import at_version
-from medallion_assets.tables.repairs import as_text, numbered
+from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.repairs import as_text
 from medallion_assets.tables.table import Table
 
 MOST = 20
@@ -39,7 +36,37 @@ class Poison:
     why: str
 
 
-def isolated(rows: DataFrame, runs: Runs, quarantine: Path, stamp: Stamp) -> DataFrame | None:
+@dataclass(frozen=True)
+class Isolated:
+    """Rows the query can take, and how many it cannot."""
+
+    rest: DataFrame
+    held: int
+
+
+def without_poison(
+    rows: DataFrame, runs: Runs, error: Exception, table: Table, lake: Lake, stamp: Stamp
+) -> Isolated | None:
+    """Gives a batch's rows but those the query fails on; None where it is not rows that made it fail.
+
+    Args:
+        rows: The batch, as the query is given it.
+        runs: Takes rows through the table's query.
+        error: Why the batch failed.
+        table: The table.
+        lake: Where its quarantine is.
+        stamp: Who writes.
+    """
+    quarantine = lake.quarantine(table)
+    if not _may_be_poisoned(error, table):
+        return None
+    if stamp.committed_to(lake.path(table)) and not _of_poison(stamp).committed_to(quarantine):
+        # All of its rows are in the table: it is the query that changed since.
+        return None
+    return isolated(rows, runs, quarantine, stamp)
+
+
+def isolated(rows: DataFrame, runs: Runs, quarantine: Path, stamp: Stamp) -> Isolated | None:
     """Gives the rows the query can take, with the others in quarantine; None where the fault is not theirs.
 
     Args:
@@ -59,58 +86,20 @@ def isolated(rows: DataFrame, runs: Runs, quarantine: Path, stamp: Stamp) -> Dat
         text, rule = as_text(bad), F.array(F.lit(QUERY_FAILED))
         entries = shaped(bad, text, rule, F.lit(QUERY), stamp.batch_id, stamp.run_id)
         entries = entries.withColumn("note", F.lit(found.why[:500]))
-        append(entries, quarantine, replace(stamp, app_id=f"{stamp.app_id}/poison"))
-        return placed.where(~is_poison).drop("_place").localCheckpoint()
+        append(entries, quarantine, _of_poison(stamp))
+        return Isolated(placed.where(~is_poison).drop("_place").localCheckpoint(), len(found.rows))
     finally:
         placed.unpersist()
 
 
-def may_be_poisoned(error: BaseException, table: Table) -> bool:
+def _of_poison(stamp: Stamp) -> Stamp:
+    return replace(stamp, app_id=f"{stamp.app_id}/poison")
+
+
+def _may_be_poisoned(error: BaseException, table: Table) -> bool:
     """True where a row may be the cause: not for what we raise ourselves, nor for a rule that says fail."""
     rules = (f"expectation {rule.name} (" for rule in table.expectations if rule.otherwise == "fail")
     return not isinstance(error, OURS) and not any(rule in str(error) for rule in rules)
-
-
-def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = "") -> DataFrame:
-    """Gives upstream's rows without those held as poison; one that was mended stands in for itself.
-
-    As many rows of one text go as there are entries of it.
-    """
-    held = f"reason_class = '{QUERY}'"
-    if not log.rows(quarantine, f"SELECT 1 FROM t WHERE {held} LIMIT 1"):
-        return rows
-    entries = at_version(spark, quarantine, log.version(quarantine) or 0).where(held)
-    mended = F.expr(f"status = '{REPLAYED}' OR coalesce(replay_id = {literal(replay)}, false)")
-    ready = numbered(
-        entries.select(F.col("row").alias("_text"), mended.alias("_mended"), "repaired"), "_text"
-    )
-    paired = numbered(rows.withColumn("_text", as_text(rows)), "_text")
-    paired = paired.join(F.broadcast(ready), ["_text", "_nth"], "left").where("_mended IS NULL OR _mended")
-    new = F.from_json("repaired", rows.schema, FROM_JSON)
-    kept = [
-        F.when(F.col("_mended"), new[name]).otherwise(F.col(quoted(name))).alias(name)
-        for name in rows.columns
-    ]
-    return paired.select(*kept)
-
-
-def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:
-    """Parts the rows that went upstream into those the query can take, and the entries of the others."""
-    held = f"reason_class = '{QUERY}'"
-    if not log.rows(quarantine, f"SELECT 1 FROM t WHERE {held} LIMIT 1"):
-        return removed, None
-    entries = at_version(removed.sparkSession, quarantine, log.version(quarantine) or 0).where(held)
-    ready = numbered(entries.select(F.col("row").alias("_text"), "entry_id"), "_text")
-    placed = numbered(removed.withColumn("_text", as_text(removed)), "_text")
-    paired = placed.join(F.broadcast(ready), ["_text", "_nth"], "left").localCheckpoint()
-    going = paired.where("entry_id IS NOT NULL").select("entry_id", F.lit(LEAVES).alias(STEP))
-    return paired.where("entry_id IS NULL").drop("_text", "_nth", "entry_id"), going
-
-
-def take_out_gone(going: DataFrame | None, quarantine: Path, stamp: Stamp) -> None:
-    """Takes the entries of rows that went upstream out, once what they were kept from is written."""
-    if going is not None:
-        move_entries(going, quarantine, replace(stamp, app_id=f"{stamp.app_id}/went"))
 
 
 def _poison(placed: DataFrame, runs: Runs, first: int, last: int, so_far: Poison) -> Poison:

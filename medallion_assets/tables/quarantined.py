@@ -17,7 +17,7 @@ def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> D
     """Gives the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
     refused = judged.where(F.col("_outcome") == "quarantine")
     rules = _quarantining(table)
-    joins = F.array(*(F.lit(f"{name}_matched") for name, read in table.reads if read.unmatched))
+    joins = F.array(*(F.lit(r.asked_by or f"{name}_matched") for name, r in table.reads if r.unmatched))
     late = F.arrays_overlap(rules, joins.cast("array<string>"))
     return shaped(refused, as_text(judged), rules, F.when(late, JOIN).otherwise(RULE), batch_id, run_id)
 

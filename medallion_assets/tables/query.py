@@ -8,16 +8,17 @@ from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import Span, added, as_stream, only_appends
 from medallion_assets.delta.commit import Stamp
-from medallion_assets.delta.stream import State, Trigger, drain, stamp_of
+from medallion_assets.delta.stream import Trigger, drain, stamp_of
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.tables.bronze import write_files
 from medallion_assets.tables.code import code_version
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.failures import explained
 from medallion_assets.tables.flow import write_changes
+from medallion_assets.tables.held_poison import sound_stream
 from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.late import has_sessions, open_rows
 from medallion_assets.tables.pins import current_pins, is_pinned
+from medallion_assets.tables.poison_of_groups import failed_batch, set_aside
 from medallion_assets.tables.starts import (
     begin_anew,
     has_begun,
@@ -27,7 +28,7 @@ from medallion_assets.tables.starts import (
     span_of,
     starting_version,
 )
-from medallion_assets.tables.stateful import write_groups
+from medallion_assets.tables.stateful import with_states, write_groups
 from medallion_assets.tables.static_changes import begin_to_follow, moved_statics, take_statics
 from medallion_assets.tables.table import Table
 
@@ -65,23 +66,30 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
 def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger) -> list[Batch]:
     """Runs the streaming query over what is new; gives its micro-batches, each on record."""
     done: list[Batch] = []
-    checkpoint, code = lake.state(table, "checkpoint"), code_version(table)
+    checkpoint, code, feed = lake.state(table, "checkpoint"), code_version(table), not table.source
+
+    def stamped(number: int) -> Stamp:
+        stamp = stamp_of(table.key, lake.path(table), checkpoint, number, run_id, feed, table.flow)
+        return replace(stamp, note={**stamp.note, "code": code})
 
     def write(rows: DataFrame, number: int) -> None:
-        stamp = stamp_of(
-            table.key, lake.path(table), checkpoint, number, run_id, not table.source, table.flow
-        )
-        stamp = replace(stamp, note={**stamp.note, "code": code})
+        stamp = stamped(number)
         # What stands goes first, so that new rows meet the version it stands as. A batch that died may
         # have written already: it is ended with the versions it met.
         if not is_pinned(table, lake, str(stamp.note["query"]), number):
             done.extend(_follow_statics(table, lake, spark, run_id))
         done.append(_recorded(_write(rows, table, lake, stamp), table, lake, stamp))
 
-    rows = _rows(table, lake, spark)
     closes = table.watermarked and table.output_mode == "append"
-    states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes)
-    return _with_states(done, states, table, lake, rows)
+    while True:
+        rows = _rows(table, lake, spark)
+        try:
+            states = drain(rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes)
+            return with_states(done, states, table, lake, rows)
+        except Exception as error:
+            number = failed_batch(table, lake) if table.stateful else None
+            if number is None or not set_aside(table, lake, spark, error, stamped(number)):
+                raise
 
 
 def _spark_mode(table: Table) -> str:
@@ -116,7 +124,8 @@ def _rows(table: Table, lake: Lake, spark: SparkSession) -> DataFrame:
     rows = as_stream(spark, upstream, starting_version(table, lake), ALL_FILES)
     if not table.stateful:
         return rows
-    return derived(_watermarked(added(rows), table), table, lake, current_pins(table, lake))
+    sane = sound_stream(added(rows), spark, lake.quarantine(table))
+    return derived(_watermarked(sane, table), table, lake, current_pins(table, lake))
 
 
 def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
@@ -124,38 +133,6 @@ def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
         if read.watermark:
             rows = rows.withWatermark(read.event_time, read.watermark)
     return rows
-
-
-def _with_states(
-    done: list[Batch], states: dict[int, State], table: Table, lake: Lake, rows: DataFrame
-) -> list[Batch]:
-    """Gives the batches with what their query said of its state, and keeps them so."""
-    if not table.stateful:
-        return done
-    told: list[Batch] = []
-    for batch in done:
-        # The totals of a batch were made from those before it, as these were told then.
-        moved = sum(now.late - then.late for now, then in zip(told, done, strict=False))
-        known = replace(batch, total_late=batch.total_late + moved)
-        state = states.get(batch.number)
-        told.append(_with_state(known, state, table, lake, rows) if state else known)
-    return told
-
-
-def _with_state(batch: Batch, state: State, table: Table, lake: Lake, rows: DataFrame) -> Batch:
-    late = state.passed_over if has_sessions(rows) else batch.late
-    told = replace(
-        batch,
-        late=late,
-        total_late=batch.total_late - batch.late + late,
-        watermark=state.watermark,
-        open_groups=state.groups,
-        state_bytes=state.bytes,
-        open_rows=open_rows(rows.sparkSession, table, lake, batch.number),
-    )
-    query = progress.query_id(lake.state(table, "checkpoint"))
-    batches.record(lake.state(table, "batches"), query, told)
-    return told
 
 
 def _write(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:

@@ -13,30 +13,17 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.batches import Batch, write_json
-from medallion_assets.delta.changes import Span
-from medallion_assets.delta.commit import append
-from medallion_assets.ingestion.quarantine import QUERY
 from medallion_assets.tables.choice import Choice, fixes_of
-from medallion_assets.tables.correct import Reach, remade
-from medallion_assets.tables.derive import derived
-from medallion_assets.tables.entries import move_entries
+from medallion_assets.tables.failed_rows import repaired_inputs
 from medallion_assets.tables.failures import explained
-from medallion_assets.tables.file_counts import retell
 from medallion_assets.tables.flow import batch_of
-from medallion_assets.tables.judge import counted, written_columns
+from medallion_assets.tables.judge import counted
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import current_pins, last_pins
 from medallion_assets.tables.query import taken
-from medallion_assets.tables.retried import (
-    Trial,
-    changes_of,
-    chosen,
-    ended,
-    repaired_inputs,
-    repaired_typed,
-    tries_of,
-    verdict_of,
-)
+from medallion_assets.tables.replay_verdict import verdict_of
+from medallion_assets.tables.replay_ways import refuse_what_fails, way_of
+from medallion_assets.tables.retried import Trial, chosen
 from medallion_assets.tables.starts import stands_for
 from medallion_assets.tables.table import Table
 from medallion_assets.tables.writer import sole_writer
@@ -134,9 +121,8 @@ def _planned(table: Table, lake: Lake, choice: Choice, fix: str, run_id: str) ->
 
 def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> Batch:
     started, stamp = time.monotonic(), trial.stamp(table)
-    anew = table.source is None and bool(table.remade_by)
     try:
-        counts = (_made_anew if anew else _appended)(trial, table, lake, spark)
+        counts = way_of(table)(trial, table, lake, spark)
     except Exception as error:
         if not stamp.committed_to(lake.path(table)):
             # Nothing of it is in the table: it must not stand in the way of every run to come.
@@ -149,46 +135,12 @@ def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) ->
     return whole
 
 
-def _appended(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
-    stamp = trial.stamp(table)
-    entries = chosen(spark, table, lake, trial).persist()
-    rows, misfits = verdict_of(entries, table, lake, trial)
-    verdict = rows.persist()
-    counts = counted(verdict, table)
-    good = verdict.where("_outcome = 'good'").select(*(f"`{c}`" for c in written_columns(verdict)))
-    append(good, lake.path(table), stamp)
-    changes = changes_of(verdict, misfits, entries, table, lake, trial)
-    move_entries(changes, lake.quarantine(table), stamp)
-    if table.source:
-        files = [row[0] for row in entries.select("source_file").distinct().collect() if row[0]]
-        retell(spark, table, lake, files, trial.run_id)
-    counts["quarantine"] += misfits.where("status = 'open'").count()
-    return counts | {"was:quarantine": entries.count()}
-
-
-def _made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
-    entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
-    typed = repaired_typed(entries, table, lake, trial).persist()
-    inputs = repaired_inputs(entries.where(f"reason_class = '{QUERY}'"), table, lake, trial)
-    tries = tries_of(typed.where("_unfit IS NULL"), trial).unionByName(tries_of(inputs, trial))
-    move_entries(tries, path, trial.stamp(table, "/try"))
-    names = table.remade_by
-    keys = typed.select(*(f"was.`{n}`" for n in names)).union(typed.select(*(f"now.`{n}`" for n in names)))
-    taken = derived(inputs.select("now.*"), table, lake, trial.pins)
-    keys = keys.union(taken.select(*names)).distinct().persist()
-    reach = Reach(keys, Span(trial.upto, trial.upto), trial.pins, trial.pins, replay=trial.id)
-    counts = remade(spark, table, lake, reach, trial.stamp(table))
-    failed = inputs.count()
-    if failed:
-        # A merge costs two seconds, also of nothing.
-        move_entries(ended(inputs, trial), path, trial.stamp(table, "/settle"))
-    # Rows the query failed on stood in quarantine, and in no frame it could give.
-    counts["was:quarantine"] = counts.get("was:quarantine", 0) + failed
-    return counts
-
-
 def _foreseen(trial: Trial, tried: int, table: Table, lake: Lake, spark: SparkSession) -> Replayed:
-    verdict, misfits = verdict_of(chosen(spark, table, lake, trial), table, lake, trial)
+    entries = chosen(spark, table, lake, trial)
+    if table.counts_rows:
+        refuse_what_fails(repaired_inputs(entries, table, lake, trial), table, lake, trial)
+        return Replayed(table.key, tried, tried, dry_run=True)
+    verdict, misfits = verdict_of(entries, table, lake, trial)
     counts = counted(verdict, table)
     still = counts["quarantine"] + misfits.where("status = 'open'").count()
     return Replayed(table.key, tried, counts["good"], counts["duplicate"], counts["drop"], still, "", True)

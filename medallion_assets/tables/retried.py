@@ -10,18 +10,14 @@ from pyspark.sql.types import BooleanType, StringType, StructType
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.quarantine import AS_JSON, ENTRY, FROM_JSON, OPEN, PARSE, QUERY, REPLAYED
-from medallion_assets.ingestion.reparse import read_again
-from medallion_assets.tables.bronze import place_of, with_provenance
+from medallion_assets.ingestion.quarantine import AS_JSON, FROM_JSON, PARSE, QUERY
 from medallion_assets.tables.choice import fixes_of, mended
-from medallion_assets.tables.derive import derived, with_matches_told
-from medallion_assets.tables.entries import COMES, SETTLES, STEP
+from medallion_assets.tables.derive import derived
+from medallion_assets.tables.entries import SETTLES, STEP
 from medallion_assets.tables.errors import ReplayRefused
-from medallion_assets.tables.judge import CHECK_NAME, judged
+from medallion_assets.tables.judge import CHECK_NAME
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version
-from medallion_assets.tables.quarantined import from_rules, settled
-from medallion_assets.tables.repairs import from_entries
 from medallion_assets.tables.table import Table
 
 UNFIT = "_unfit"
@@ -74,16 +70,11 @@ def repaired(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> Data
     Raises:
         ReplayRefused: The fix speaks of columns the rows have not.
     """
-    return _as_tried(entries, row_schema(table, lake, entries.sparkSession, trial), trial)
+    return as_tried(entries, row_schema(table, lake, entries.sparkSession, trial), trial)
 
 
-def repaired_inputs(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:
-    """Gives entries the query failed on, rows of upstream, in the columns of ``repaired``."""
-    upstream = at_version(entries.sparkSession, lake.upstream_log(table), trial.upto)
-    return _as_tried(entries, upstream.schema, trial)
-
-
-def _as_tried(entries: DataFrame, schema: StructType, trial: Trial) -> DataFrame:
+def as_tried(entries: DataFrame, schema: StructType, trial: Trial) -> DataFrame:
+    """Gives entries of rows of a schema as tried; see ``repaired``."""
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     options = {**FROM_JSON, "columnNameOfCorruptRecord": UNFIT}
     rows = entries.select("entry_id", F.from_json("row", wanted, options).alias("was"))
@@ -120,63 +111,16 @@ def row_schema(table: Table, lake: Lake, spark: SparkSession, trial: Trial) -> S
     return schema
 
 
-def verdict_of(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> tuple[DataFrame, DataFrame]:
-    """Gives the rows of the entries judged by today's rules, and how each entry was tried.
-
-    Returns:
-        The judged rows (``_check_entry`` names the entry of a typed one); and ``entry_id``,
-        ``repaired``, ``status`` and ``rules`` of what is settled without judging: records read again.
-    """
-    spark = entries.sparkSession
-    raw = entries.where(F.col("reason_class") == PARSE)
-    taken = entries.where(F.col("reason_class") == QUERY)
-    typed = repaired_typed(entries, table, lake, trial)
-    rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]
-    rows = with_matches_told(rows, table, lake, trial.pins, spark)
-    misfits = _ends(typed.where(f"{UNFIT} IS NOT NULL"), OPEN, F.array(F.lit(NO_LONGER)))
-    if table.source and not raw.isEmpty():
-        again, read = _read_again(raw, table, lake, trial)
-        rows, misfits = rows.unionByName(again, allowMissingColumns=True), misfits.unionByName(read)
-    if not table.source and not taken.isEmpty():
-        inputs = repaired_inputs(taken, table, lake, trial)
-        again = derived(inputs.select("now.*"), table, lake, trial.pins)
-        again = again.withColumn(ENTRY, F.lit(None).cast("string"))
-        rows = rows.unionByName(again, allowMissingColumns=True)
-        misfits = misfits.unionByName(_ends(inputs, REPLAYED, F.array().cast("array<string>")))
-    own = trial.pins.get(table.key)
-    known = bool(table.counted_once_by or table.unique_within) and not table.keeps
-    existing = at_version(spark, lake.path(table), own) if known and own is not None else None
-    return judged(rows, table, existing), misfits
-
-
-def changes_of(
-    verdict: DataFrame, misfits: DataFrame, entries: DataFrame, table: Table, lake: Lake, trial: Trial
-) -> DataFrame:
-    """Gives how the quarantine changes: each entry settled, records that parse and break a rule new."""
-    ends = settled(verdict, table).drop(STEP)
-    typed = repaired_typed(entries, table, lake, trial)
-    ends = ends.join(typed.select("entry_id", "repaired"), "entry_id", "left")
-    ends = ends.unionByName(misfits)
-    stamp = trial.stamp(table)
-    new = from_rules(verdict.where(F.col(ENTRY).isNull()), table, 0, stamp.run_id)
-    return _signed(ends, trial).unionByName(new.withColumn(STEP, F.lit(COMES)), allowMissingColumns=True)
-
-
 def tries_of(typed: DataFrame, trial: Trial) -> DataFrame:
     """Gives entries as tried, their status as it was until their rows are judged."""
     open_still = F.lit(None).cast("string").alias("status")
     none = F.array().cast("array<string>").alias("rules")
-    return _signed(typed.select("entry_id", open_still, none, "repaired"), trial)
+    return signed(typed.select("entry_id", open_still, none, "repaired"), trial)
 
 
-def ended(inputs: DataFrame, trial: Trial) -> DataFrame:
-    """Gives entries the query took this time as replayed."""
-    ends = _ends(inputs, REPLAYED, F.array().cast("array<string>"))
-    return _signed(ends, trial).withColumn("attempts", F.lit(0))
-
-
-def _signed(ends: DataFrame, trial: Trial) -> DataFrame:
-    return ends.withColumns(
+def signed(tried: DataFrame, trial: Trial) -> DataFrame:
+    """Gives entries with what says that this replay tried them."""
+    return tried.withColumns(
         {
             STEP: F.lit(SETTLES),
             "attempts": F.lit(1),
@@ -186,27 +130,7 @@ def _signed(ends: DataFrame, trial: Trial) -> DataFrame:
     )
 
 
-def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: Trial) -> tuple[DataFrame, DataFrame]:
-    """Gives the rows of raw records through the table's query, and what became of each record's entry."""
-    place, stamp = place_of(table, lake), trial.stamp(table)
-    texts = mended(raw.select("row", "entry_id", "source_file"), fixes_of(trial.fix))
-    texts = texts.withColumnRenamed("row", "repaired")
-    records = read_again(raw.sparkSession, texts, place).persist()
-    rows = records.where("_reason IS NULL").drop("_raw", "_reason", "entry_id")
-    shaped = with_provenance(table(rows), replace(stamp, batch_id=-1))
-    told = records.select(
-        "entry_id",
-        F.when(F.col("_reason").isNull(), REPLAYED).otherwise(OPEN).alias("status"),
-        _reasons().alias("rules"),
-    )
-    ends = told.join(texts.select("entry_id", "repaired"), "entry_id")
-    return shaped.withColumn(ENTRY, F.lit(None).cast("string")), ends
-
-
-def _reasons() -> Column:
-    return F.array_compact(F.array("_reason"))
-
-
-def _ends(typed: DataFrame, status: str, rules: Column) -> DataFrame:
+def ends(typed: DataFrame, status: str, rules: Column) -> DataFrame:
+    """Gives how entries end: ``entry_id``, ``status``, ``rules`` and ``repaired``."""
     told = {"status": F.lit(status), "rules": rules}
     return typed.select("entry_id", *(c.alias(n) for n, c in told.items()), "repaired")

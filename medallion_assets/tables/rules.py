@@ -76,6 +76,8 @@ def _output(table: Table) -> list[str]:
     problems = table.layout.problems()
     if table.layer == "bronze" and table.layout != Layout():
         problems.append("a layout is for silver and gold: bronze takes what lands")
+    if table.layer == "bronze" and (table.one_each or table.statics):
+        problems.append("rules that look at other rows or tables are for silver and gold")
     if table.layer == "bronze" and table.gate:
         problems.append("a gate is for silver and gold: bronze is what landed, good or not")
     if bool(table.unique_over) != bool(table.unique_within) or (table.unique_within and not table.unique_by):
@@ -84,11 +86,13 @@ def _output(table: Table) -> list[str]:
         return problems
     if table.layer == "bronze" and table.output_mode != "append":
         return [f"bronze appends: {table.output_mode} mode would rewrite what landed"]
+    if table.one_each and table.unique_by:
+        return ["unique(...) that refuses rows and unique_by are two answers to one question: say one"]
     if table.output_mode == "append" and not table.stateful:
         return ["counts_rows is for aggregates"] if table.counts_rows else []
     if table.keeps:
-        both = table.unique_by or table.counts_rows
-        return ["keep_changes names the keys itself: leave out unique_by and counts_rows"] if both else []
+        both = table.unique_by or table.counts_rows or table.one_each
+        return ["keep_changes names the keys itself: leave out unique and counts_rows"] if both else []
     return _aggregate(table)
 
 

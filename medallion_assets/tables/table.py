@@ -30,6 +30,7 @@ class Read:
         repeated: What to do where they do not.
         follow: Rows that were joined are joined again when the static row changes.
         event_time, watermark: For a stream: when a row happened, and how late one may come.
+        asked_by: The rule that looks rows up in it; the query takes no frame of it.
     """
 
     how: Literal["files", "stream", "static"]
@@ -42,6 +43,7 @@ class Read:
     follow: bool = False
     event_time: str = ""
     watermark: str = ""
+    asked_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Table:
         unique_over, unique_within: A key that comes again is a duplicate only this long, by this column.
         times_counted: In how many of its rows an upstream row stands: for sliding windows, size by slide.
         gate: Each batch is judged as a whole before anyone can read it.
-        set_rules: Rules of the table as a whole.
+        set_rules: Rules of the table as a whole, judged after a run.
+        one_each: Rules that let one row of each combination of their columns through.
         owners: E-mails or ``team:name``.
         declared_at: ``file:line`` of the query.
         registry: Every table of its pipeline, by key.
@@ -93,6 +96,7 @@ class Table:
     flow: str = ""
     gate: bool = False
     set_rules: tuple[Any, ...] = ()
+    one_each: tuple[Any, ...] = ()
     flows: "list[Table]" = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -175,8 +179,9 @@ class Table:
 
     def __call__(self, *frames: DataFrame, **named: DataFrame) -> DataFrame:
         """Runs the query on these frames, one for each input."""
-        given = dict(zip((name for name, _ in self.reads), frames, strict=False)) | named
-        missing = [name for name, _ in self.reads if name not in given]
+        names = [name for name, read in self.reads if not read.asked_by]
+        given = dict(zip(names, frames, strict=False)) | named
+        missing = [name for name in names if name not in given]
         if missing:
             # Else the marker that stands as the default would travel into Spark.
             raise DeclarationError(f"{self.key} needs a frame for {', '.join(missing)}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion import outcomes
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.set_rules import SetRule, answer_of
@@ -121,12 +122,14 @@ def no_late_rows(table: Table, lake: Lake) -> Verdict:
 
 
 def refused_files(ledger: Any) -> list[dict[str, object]]:
-    """Gives the files whose newest ledger entry is no admission."""
+    """Gives the files whose newest ledger entry is no admission, and those that no reader could take."""
     newest = (
         "SELECT path, status, reason FROM (SELECT *, row_number() OVER "
         "(PARTITION BY path ORDER BY discovered_at DESC) AS turn FROM ledger) WHERE turn = 1"
     )
-    return ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
+    refused = ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
+    corrupt = [row for row in outcomes.lost(ledger).values() if row["status"] == outcomes.CORRUPT]
+    return [*refused, *corrupt]
 
 
 def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:

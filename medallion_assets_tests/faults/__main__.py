@@ -11,21 +11,32 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from rich.markup import escape
 
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
-from medallion_assets_tests.faults import landing, runs, storage
+from medallion_assets_tests.faults import (
+    corpora,
+    damaged_tables,
+    landing,
+    orchestrated,
+    processes,
+    runs,
+    storage,
+)
 from medallion_assets_tests.faults.trial import CASES, Trial
 
-ROOMS = (landing, runs, storage)
+ROOMS = (corpora, damaged_tables, landing, orchestrated, processes, runs, storage)
 
 
 def tried(case, folder, spark):
     began = time.monotonic()
     try:
         seen, held = case.run(Trial(folder, spark)), True
+    except pytest.skip.Exception as why:
+        seen, held = f"skipped: {why}", True
     except Exception as error:
         seen, held = f"{type(error).__name__}: {str(error)[:300]}", False
     return seen, held, time.monotonic() - began

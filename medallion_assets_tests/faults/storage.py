@@ -1,8 +1,7 @@
-"""Faults of what is kept: checkpoints and tables cut up, lost, put back from an old copy (B1 to B3)."""
+"""Faults of checkpoints: cut up, lost, put back from an old copy (B1, B3)."""
 
 import shutil
 
-from medallion_assets.delta import log
 from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.trial import fault
 
@@ -108,36 +107,3 @@ def table_lost(trial):
     VERBS["reset"](trial.tables[1], trial.lake, trial._spark, Asked())
     trial.go()
     return trial.holds()
-
-
-@fault("B2", "a table's newest log entry emptied, as power loss leaves it", "told by a check or an error")
-def log_emptied(trial):
-    trial.send()
-    trial.go()
-    trial.send()
-    trial.go()
-    path = trial.lake.path(trial.tables[0])
-    entry = path / "_delta_log" / f"{log.version(path):020d}.json"
-    cut(entry, "emptied")
-    trial.send()
-    said = trial.try_to_go() or "; ".join(
-        t.does
-        for t in (VERBS["doctor"](x, trial.lake, trial._spark, Asked()) for x in trial.tables)
-        if not t.well
-    )
-    assert said, "nothing told of the lost commit"
-    return "told: " + said.splitlines()[0][:90]
-
-
-@fault("B2", "a data file deleted", "told by an error or the audit")
-def data_lost(trial):
-    trial.send()
-    trial.go()
-    next(trial.lake.path(trial.tables[0]).glob("*.parquet")).unlink()
-    try:
-        told = VERBS["audit"](trial.tables[0], trial.lake, trial._spark, Asked())
-        said = "" if told.well else told.does
-    except Exception as error:
-        said = str(error)
-    assert said, "the audit found nothing"
-    return "told by the audit"

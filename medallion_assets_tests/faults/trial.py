@@ -3,8 +3,10 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
@@ -83,6 +85,21 @@ class Trial(Lakehouse):
         self.rows_sent += made
         self.malformed += broken
         return "".join(json.dumps(row) + "\n" for row in made) + '{"id": \n' * broken
+
+    @property
+    def home(self):
+        """A folder for Dagster's own."""
+        folder = self.lake.root.parent / "dagster_home"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @contextmanager
+    def patched(self):
+        """Gives what changes code and environment for as long as the block runs; the lake is this trial's."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MEDALLION_LAKE", str(self.lake.root))
+            patch.setenv("MEDALLION_LANDING", str(self.lake.settings.landing))
+            yield patch
 
     def send(self, name="", **counts):
         """Lands a file of such text."""

@@ -95,7 +95,7 @@ def test_only_a_rule_that_says_fail_blocks_and_each_is_among_the_verdicts(lake):
 @pytest.mark.parametrize("otherwise", ["quarantine", "drop"])
 def test_a_table_as_a_whole_cannot_be_quarantined(otherwise):
     with pytest.raises(DeclarationError, match="as a whole"):
-        unique("one_per_id", "id", otherwise)
+        row_count("usual_size", 0.5, otherwise)
 
 
 def test_a_name_that_stands_twice_is_refused_whichever_kind_it_is():

@@ -1,0 +1,108 @@
+"""Files' records through a writer in one pass, counted on the way; where one fails, those beside it."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.ingestion.batch_records import records_with_schema
+from medallion_assets.ingestion.evolution import Growth
+from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.malformed import refuse_malformed
+from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.places import Place
+from medallion_assets.ingestion.poison_files import is_of_a_file, unreadable
+from medallion_assets.ingestion.staging import Staging
+from medallion_assets.ingestion.table_features import ready_for
+
+POISON = "poison"
+"""In a writer's counts: rows it put aside since the query failed on them."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of a batch, in records but for the files.
+
+    Attributes:
+        files: Files read.
+        malformed: Records that could not be rows: quarantined, or dropped where the source says so.
+        rescued: Rows written with rescued data.
+        missing: Records of files that were gone, changed or damaged when they were to be read.
+        counts: What the writer counted besides.
+        growth: What the files asked of the schema.
+        replaced: For files that came again changed: records before, records now.
+    """
+
+    files: int = 0
+    malformed: int = 0
+    rescued: int = 0
+    missing: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    growth: Growth | None = None
+    replaced: dict[str, list[int]] = field(default_factory=dict)
+
+
+def load_readable(
+    spark: SparkSession,
+    files: list[Entry],
+    place: Place,
+    staging: Staging,
+    stamp: Stamp,
+    write: Callable[[DataFrame], Mapping[str, int]],
+) -> tuple[Loaded, dict[str, str]]:
+    """Loads the files; where one cannot be read, those beside it. Gives each such path, and why."""
+    try:
+        return _load(spark, files, place, staging, stamp, write), {}
+    except Exception as error:
+        corrupt = unreadable(spark, files, place, stamp) if is_of_a_file(error) else {}
+        if not corrupt:
+            raise
+    rest = [file for file in files if file.path not in corrupt]
+    return _load(spark, rest, place, staging, stamp, write), corrupt
+
+
+def _load(
+    spark: SparkSession,
+    files: list[Entry],
+    place: Place,
+    staging: Staging,
+    stamp: Stamp,
+    write: Callable[[DataFrame], Mapping[str, int]],
+) -> Loaded:
+    if not files:
+        return Loaded()
+    source = place.source
+    growth, records = records_with_schema(spark, files, place, staging, stamp)
+    if source.malformed == "FAILFAST":
+        refuse_malformed(records, source)
+    seen = Observation(f"{place.key}-{time.monotonic_ns()}")
+    ready_for(spark, place.path, growth, source)
+    counts = write(_rows(records.observe(seen, *_facts(source)), source, stamp))
+    # A write that failed on some record has observed an unknown part of the others.
+    told = seen.get if not counts.get(POISON) else records.agg(*_facts(source)).collect()[0].asDict()
+    facts = {name: int(count) for name, count in told.items()}
+    return Loaded(len(files), facts["malformed"], facts["rescued"], 0, counts, growth)
+
+
+def kept_records(records: DataFrame, source: Source) -> DataFrame:
+    """Gives the records that go on, without what ``reading`` says of the others."""
+    if source.malformed == "PERMISSIVE":
+        return records.withColumnRenamed("_raw", source.corrupt_column).drop("_reason")
+    return records.where("_reason IS NULL").drop("_raw", "_reason")
+
+
+def _facts(source: Source) -> list[Column]:
+    rescued = F.count(source.rescued) if source.rescued else F.count_if(F.lit(False))
+    return [F.count_if(F.col("_reason").isNotNull()).alias("malformed"), rescued.alias("rescued")]
+
+
+def _rows(records: DataFrame, source: Source, stamp: Stamp) -> DataFrame:
+    """Gives the rows for the table, with where they came from at their end."""
+    return (
+        kept_records(records, source)
+        .withColumn("_ingested_at", F.current_timestamp())
+        .withColumn("_batch_id", F.lit(stamp.batch_id).cast("bigint"))
+    )

@@ -1,0 +1,102 @@
+"""Many odd files at once, made from a seed, and real ones (D1, D2, H1)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+from medallion_assets.ingestion import autoload_to_table, outcomes
+from medallion_assets_tests.dagster_home import PROJECT
+from medallion_assets_tests.faults.trial import fault
+
+FILES = 400
+JUNK = [*'"{}[],:\\\0\t\u2028\ufffe', "null", "1e999", "NaN", "'", "//x", "{}"]
+CELLS = ["1", "", "x", '"a,b"', '"two\nlines"', '"say ""so"""', '"open', "é", " 7 ", "1e3", "a;b", "=1+1"]
+
+
+@fault("D1", f"{FILES} JSON files of lines cut, doubled, stuffed with junk", "no crash; bad lines never good")
+def odd_json(trial):
+    zone, random = trial.lake.settings.landing / "corpus", Random(1)
+    zone.mkdir(parents=True)
+    for number in range(FILES):
+        text = "\n".join(spoilt(random, line_of(random)) for _ in range(random.randrange(1, 20)))
+        (zone / f"{number}.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    done, rows = loaded(trial, zone, "json")
+    for row in rows:
+        with Path(row["path"]).open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            lines = [line for line in file.read().split("\n") if line.strip(" \t\r")]
+        assert row["rows_loaded"] <= sum(map(is_object, lines)), f"{row['path']}: a bad line is a row"
+        assert row["rows_read"] == row["rows_loaded"] + row["rows_quarantined"], row["path"]
+    return f"{done.rows_read} records: {done.rows_loaded} rows, {done.rows_quarantined} quarantined"
+
+
+@fault(
+    "D2",
+    f"{FILES} CSV files: ragged, quoted, unbalanced, with headers of all kinds",
+    "no crash; all accounted",
+)
+def odd_csv(trial):
+    zone, random = trial.lake.settings.landing / "corpus", Random(2)
+    zone.mkdir(parents=True)
+    for number in range(FILES):
+        header = random.sample(["id", "name", "ID", "total", "x y", ""], random.randrange(1, 5))
+        body = [random.choices(CELLS, k=random.randrange(1, 6)) for _ in range(random.randrange(0, 12))]
+        text = "".join(",".join(cells) + random.choice(["\n", "\r\n"]) for cells in [header, *body])
+        (zone / f"{number}.csv").write_bytes(text.encode(random.choice(["utf-8", "utf-8-sig", "latin-1"])))
+    done, rows = loaded(trial, zone, "csv")
+    for row in rows:
+        assert row["rows_read"] == row["rows_loaded"] + row["rows_quarantined"], row["path"]
+    return f"{done.rows_read} records: {done.rows_loaded} rows, {done.rows_quarantined} quarantined"
+
+
+@fault("H1", "the real recordings and orders, end to end, in instalments", "what Python computes of them")
+def real_files(_):
+    tests = ["pipelines/test_health.py", "pipelines/test_commerce.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "real", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *(f"medallion_assets_tests/{t}" for t in tests)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-500:]
+    return done.stdout.strip().splitlines()[-1]
+
+
+def loaded(trial, zone, kind):
+    check = str(trial.lake.root.parent / "check")
+    with trial.patched():
+        done = autoload_to_table(str(zone), kind, "corpus", check, spark=trial._spark())
+    rows = [row for row in outcomes.newest(done.ledger).values() if row["status"] == outcomes.LOADED]
+    assert done.files + done.files_refused == FILES, f"{done.files} read, {done.files_refused} refused"
+    assert done.rows_unaccounted == 0
+    return done, rows
+
+
+def line_of(random):
+    return json.dumps(
+        {"id": random.randrange(99), "of": random.choice(["a", "é", "x y", None]), "n": {"d": 1.5}}
+    )
+
+
+def spoilt(random, line):
+    at = random.randrange(len(line))
+    kinds = [
+        line,
+        line[:at],
+        line[at:],
+        line + line,
+        line[:at] + random.choice(JUNK) + line[at:],
+        " ",
+        line + " x",
+    ]
+    return random.choice(kinds).replace("\n", " ")
+
+
+def is_object(line):
+    """True where Python reads one object, as strictly as the engine does."""
+    try:
+        return isinstance(json.loads(line.strip(" \t\r")), dict)
+    except ValueError:
+        return False
