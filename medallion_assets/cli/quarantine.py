@@ -6,6 +6,7 @@ import typer
 
 from medallion_assets.cli.app import Names, app, table_of, tables_of, the_lake
 from medallion_assets.cli.verbs import DryRun, Files, carry_out
+from medallion_assets.ingestion.quarantine import REASONS
 from medallion_assets.reports import quarantine_counts, quarantine_rows, show
 from medallion_assets.tables.choice import Choice
 from medallion_assets.verbs import Asked
@@ -15,7 +16,7 @@ app.add_typer(quarantine, name="quarantine")
 
 Ids = Annotated[list[str] | None, typer.Option("--id", help="An entry, or how its id begins.")]
 Rules = Annotated[list[str] | None, typer.Option("--rule", help="Rows that broke this rule.")]
-Reasons = Annotated[list[str] | None, typer.Option("--reason", help="parse, rule, join, query; or rescued.")]
+Reasons = Annotated[list[str] | None, typer.Option("--reason", help=f"{', '.join(REASONS)}; or rescued.")]
 Where = Annotated[str, typer.Option(help="SQL over the quarantine's columns.")]
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.quarantine import PARSE
+from medallion_assets.ingestion.quarantine import RAW
 
 PROVENANCE = ("_source_file", "_source_modified_at")
 
@@ -23,13 +23,13 @@ def not_loaded(
         # By Spark: the log's reader cannot read a table with widened or mapped columns.
         found = spark.read.format("delta").load(str(path)).select(*PROVENANCE).distinct().collect()
         known = {(row[0], _milliseconds(row[1])) for row in found}
-    judged = _held(spark, stamp, quarantine, f"reason_class <> '{PARSE}'")
+    judged = _held(spark, stamp, quarantine, f"NOT {RAW}")
     return [f for f in files if (f.path, _milliseconds(f.modified_at)) not in known and f.path not in judged]
 
 
 def not_parsed(spark: SparkSession, files: Sequence[Entry], stamp: Stamp, quarantine: Path) -> list[Entry]:
     """Gives the files of which no malformed record stands in the quarantine."""
-    known = _held(spark, stamp, quarantine, f"reason_class = '{PARSE}'")
+    known = _held(spark, stamp, quarantine, RAW)
     return [file for file in files if file.path not in known]
 
 

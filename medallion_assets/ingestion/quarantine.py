@@ -1,7 +1,7 @@
 """The quarantine's rows: one shape for every table, so that one reader shows them all.
 
 Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON), ``rules``
-ARRAY<STRING>, ``reason_class`` STRING (``parse``, ``rule``, ``join``, ``query``), ``source_file``
+ARRAY<STRING>, ``reason_class`` STRING (see ``REASONS``), ``source_file``
 STRING, ``position`` STRING (``line 17``; NULL where the reader cannot tell), ``batch_id`` BIGINT,
 ``run_id`` STRING, ``quarantined_at`` TIMESTAMP (first seen), ``status`` STRING (``open``, ``replayed``,
 ``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replay_id`` STRING, ``repaired`` STRING (what
@@ -15,7 +15,22 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 
-PARSE, RULE, JOIN, QUERY = "parse", "rule", "join", "query"
+PARSE, SCHEMA, RULE, KEY, JOIN, QUERY = "parse", "schema", "rule", "key", "join", "query"
+REASONS = {
+    PARSE: "the record is none",
+    SCHEMA: "the record is sound and does not fit the columns",
+    RULE: "the row broke an expectation",
+    KEY: "its key is missing, or stands already where each may stand once",
+    JOIN: "what it refers to is not known",
+    QUERY: "the query failed on it",
+}
+"""Reason classes. Of the first two ``row`` is the raw record, of the others a row as JSON."""
+
+RAW = f"reason_class IN ('{PARSE}', '{SCHEMA}')"
+"""SQL true of entries that are raw records."""
+
+NO_FIT = "does not fit the schema"
+"""How the reasons of records begin that are sound and fit no row."""
 OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
 
 ENTRY = "_check_entry"
@@ -33,7 +48,8 @@ FROM_JSON = {"timestampFormat": AS_JSON["timestampFormat"]}
 def from_records(records: DataFrame, batch_id: int, run_id: str) -> DataFrame:
     """Gives the quarantine rows of records that could not be rows."""
     refused = records.where(F.col("_reason").isNotNull())
-    return shaped(refused, F.col("_raw"), F.array("_reason"), F.lit(PARSE), batch_id, run_id)
+    kind = F.when(F.col("_reason").startswith(NO_FIT), SCHEMA).otherwise(PARSE)
+    return shaped(refused, F.col("_raw"), F.array("_reason"), kind, batch_id, run_id)
 
 
 def shaped(

@@ -10,6 +10,7 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.evolution import widens
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.quarantine import NO_FIT
 from medallion_assets.ingestion.rescue import as_json, written
 from medallion_assets.ingestion.staging import Staging
 
@@ -43,7 +44,7 @@ def columnar_records(
         rescued = [written(parts, F.col("_source_file")).alias(source.rescued)]
     bad = [F.when(_at(f).isNotNull(), F.lit(f.name)) for f in misfit] if not source.rescued else []
     names = F.concat_ws(", ", *bad) if bad else F.lit("")
-    reason = F.when(names != "", F.concat(F.lit("does not fit the schema: "), names))
+    reason = F.when(names != "", F.concat(F.lit(f"{NO_FIT}: "), names))
     located = frame.select(
         "*",
         staging.original().alias("_source_file"),

@@ -21,6 +21,7 @@ from medallion_assets.ingestion.csv_header import header_names
 from medallion_assets.ingestion.csv_text import WIDTH
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.quarantine import NO_FIT
 from medallion_assets.ingestion.rescue import as_json, rescued_from_cells
 from medallion_assets.ingestion.staging import Staging
 
@@ -119,7 +120,7 @@ def _typed(frame: DataFrame, names: list[str], source: Source, schema: StructTyp
     reason = F.col("_problem")
     if misfit and not source.rescued:
         which = F.concat_ws(", ", *(F.when(bad, F.lit(n)) for n, bad in misfit.items()))
-        reason = F.coalesce(reason, F.when(which != "", F.concat(F.lit("does not fit the schema: "), which)))
+        reason = F.coalesce(reason, F.when(which != "", F.concat(F.lit(f"{NO_FIT}: "), which)))
     rescued = []
     if source.rescued:
         texts = [

@@ -10,6 +10,7 @@ from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
 from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.quarantine import NO_FIT
 from medallion_assets.ingestion.rescue import FIELDS, rescued_from_json, something_left_over
 from medallion_assets.ingestion.staging import Staging
 
@@ -69,7 +70,7 @@ def _read_at_once(
     frame = reader.json([staging.readable(file) for file in files])
     # Spark refuses a query of the corrupt record column alone: the first column stands by.
     beside = F.coalesce(F.length(F.col(quoted(schema.names[0])).cast("string")), F.lit(0)) >= 0
-    unfit = F.when(beside & F.col(UNFIT).isNotNull(), F.lit("does not fit the schema"))
+    unfit = F.when(beside & F.col(UNFIT).isNotNull(), F.lit(NO_FIT))
     return frame.select(
         *map(quoted, schema.names),
         *([F.lit(None).cast("string").alias(source.rescued)] if source.rescued else []),
@@ -119,7 +120,7 @@ def _reason(source: Source, schema: StructType) -> Column:
     doubles = [f.name for f in schema.fields if isinstance(f.dataType, (DoubleType, FloatType))]
     huge = [F.abs(F.col("_row")[name]).eqNullSafe(float("inf")) for name in doubles]
     unfit = reduce(Column.__or__, huge, F.col("_row").isNull() | F.col("_row")[UNFIT].isNotNull())
-    return F.coalesce("_why", F.when(unfit, F.lit("does not fit the schema")))
+    return F.coalesce("_why", F.when(unfit, F.lit(NO_FIT)))
 
 
 def _why() -> Column:

@@ -22,7 +22,7 @@ class Choice:
     Attributes:
         ids: Entries by ``entry_id``, or how it begins.
         rules: Rows that broke one of these.
-        reasons: ``parse``, ``rule``, ``join`` or ``query``.
+        reasons: Reason classes, those of ``ingestion.quarantine.REASONS``.
         files: Landing files, by path or how it ends.
         where: SQL over the quarantine's columns.
     """

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.ingestion.quarantine import ENTRY, JOIN, OPEN, QUERY, REPLAYED, RULE, shaped
+from medallion_assets.ingestion.quarantine import ENTRY, JOIN, KEY, OPEN, QUERY, REPLAYED, RULE, shaped
 from medallion_assets.tables.entries import COMES, SETTLES, STEP, leaving, move_entries, with_history
 from medallion_assets.tables.repairs import as_text
 from medallion_assets.tables.table import Table
@@ -18,8 +18,10 @@ def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> D
     refused = judged.where(F.col("_outcome") == "quarantine")
     rules = _quarantining(table)
     joins = F.array(*(F.lit(r.asked_by or f"{name}_matched") for name, r in table.reads if r.unmatched))
-    late = F.arrays_overlap(rules, joins.cast("array<string>"))
-    return shaped(refused, as_text(judged), rules, F.when(late, JOIN).otherwise(RULE), batch_id, run_id)
+    unknown = F.arrays_overlap(rules, joins.cast("array<string>"))
+    keyed = F.arrays_overlap(rules, F.array(*map(F.lit, table.key_rules)).cast("array<string>"))
+    kind = F.when(unknown, JOIN).when(keyed, KEY).otherwise(RULE)
+    return shaped(refused, as_text(judged), rules, kind, batch_id, run_id)
 
 
 def settled(judged: DataFrame, table: Table) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log
 from medallion_assets.delta.names import literal, quoted
-from medallion_assets.ingestion.quarantine import AS_JSON, ENTRY, FROM_JSON, PARSE, QUERY, REPLAYED, TRIED
+from medallion_assets.ingestion.quarantine import AS_JSON, ENTRY, FROM_JSON, QUERY, RAW, REPLAYED, TRIED
 from medallion_assets.tables.pins import at_version
 
 CHECK = "_check_"
@@ -48,7 +48,7 @@ def in_force(
     open_still = F.col("status") != REPLAYED
     becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).otherwise(F.col("repaired"))
     typed = held.withColumn("repaired", becomes).where("repaired IS NOT NULL")
-    typed = typed.where(f"reason_class NOT IN ('{PARSE}', '{QUERY}')")
+    typed = typed.where(f"NOT {RAW} AND reason_class <> '{QUERY}'")
     return typed.select("entry_id", "row", "repaired", open_still.alias("tried"))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.ingestion.quarantine import ENTRY, OPEN, PARSE, QUERY, REPLAYED
+from medallion_assets.ingestion.quarantine import ENTRY, OPEN, QUERY, RAW, REPLAYED
 from medallion_assets.ingestion.reparse import read_again
 from medallion_assets.tables.bronze import place_of, with_provenance
 from medallion_assets.tables.choice import fixes_of, mended
@@ -29,7 +29,7 @@ def verdict_of(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> tu
         ``repaired``, ``status`` and ``rules`` of what is settled without judging: records read again.
     """
     spark = entries.sparkSession
-    raw = entries.where(F.col("reason_class") == PARSE)
+    raw = entries.where(RAW)
     taken = entries.where(F.col("reason_class") == QUERY)
     typed = repaired_typed(entries, table, lake, trial)
     rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]

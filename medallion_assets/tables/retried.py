@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, StringType, StructType
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.quarantine import AS_JSON, FROM_JSON, PARSE, QUERY
+from medallion_assets.ingestion.quarantine import AS_JSON, FROM_JSON, QUERY, RAW
 from medallion_assets.tables.choice import fixes_of, mended
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.entries import SETTLES, STEP
@@ -61,7 +61,7 @@ def chosen(spark: SparkSession, table: Table, lake: Lake, trial: Trial) -> DataF
     fixed = fixes_of(trial.fix)
     if not fixed:
         return entries
-    return entries.where((F.col("reason_class") == PARSE) == F.lit("row" in fixed))
+    return entries.where(F.expr(RAW) == F.lit("row" in fixed))
 
 
 def repaired(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:
@@ -88,7 +88,7 @@ def as_tried(entries: DataFrame, schema: StructType, trial: Trial) -> DataFrame:
 def repaired_typed(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:
     """Gives ``repaired`` of those entries that are rows, and none where the fix is of raw records."""
     of_records = "row" in fixes_of(trial.fix)
-    typed = entries.where(f"reason_class NOT IN ('{PARSE}', '{QUERY}')").where(F.lit(not of_records))
+    typed = entries.where(f"NOT {RAW} AND reason_class <> '{QUERY}'").where(F.lit(not of_records))
     return repaired(typed, table, lake, replace(trial, fix="") if of_records else trial)
 
 

@@ -78,7 +78,9 @@ class Trials:
 
     def run(self, does=None):
         try:
-            return (does or self.work.does)(self.work.tables, self.lake, lambda: start_session(self.settings))
+            return (does or self.work.does)(
+                self.work.tables, self.lake, lambda: start_session(self.settings, stays=True)
+            )
         except Exception as error:
             return [str(error).strip().splitlines()[0]]
 

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
+from medallion_assets.ingestion.quarantine import RAW
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.tables import Pipeline, expect, stream
 from medallion_assets.tables.conservation import balance
@@ -122,9 +123,7 @@ class Trial(Lakehouse):
         orders, sales, totals, merged = self.tables
         found = Counter(row["id"] for row in self.rows(orders, "SELECT id FROM t"))
         assert found == Counter(row["id"] for row in self.rows_sent), self._differ(found)
-        parse = log.rows(
-            self.lake.quarantine(orders), "SELECT count(*) AS n FROM t WHERE reason_class = 'parse'"
-        )
+        parse = log.rows(self.lake.quarantine(orders), f"SELECT count(*) AS n FROM t WHERE {RAW}")
         assert (parse[0]["n"] if parse else 0) == self.malformed, f"{parse} malformed, not {self.malformed}"
         good = [row for row in self.rows_sent if row["total"] > 0]
         silver = sorted(row["id"] for row in self.rows(sales, "SELECT id FROM t"))
