@@ -83,6 +83,17 @@ def refuse_to_go_on(moments):
 
 
 @pytest.mark.spark
+def test_rounds_leave_no_thread_behind(lake, drop, spark):
+    tables, seen = chosen(PIPELINES, [BRONZE]), []
+    for number in range(6):
+        drop("school/courses", f"{number}.csv", f"course_id,title,instructor\nC{number},One,Ada\n")
+        assert [outcome.error for outcome in run_tables(tables, lake, lambda: spark)] == [""]
+        seen.append(threading.active_count())
+    # A thread may take a moment to end: what may not be is one more for each round.
+    assert seen[-1] - seen[1] < 3
+
+
+@pytest.mark.spark
 def test_micro_batches_outside_of_dagster_are_materializations_in_it(
     lake, drop, spark, monkeypatch, tmp_path
 ):

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.callbacks import Calls
 from medallion_assets.delta.commit import Stamp
 
 Write = Callable[[DataFrame, int], None]
@@ -65,8 +66,10 @@ def drain(
         StreamingQueryException: The query failed outside of it.
     """
     failures: list[Exception] = []
+    calls = Calls(rows.sparkSession)
 
     def guarded(batch: DataFrame, number: int) -> None:
+        calls.note()
         try:
             write(batch, number)
         except Exception as error:
@@ -82,6 +85,8 @@ def drain(
         query.awaitTermination()
     except StreamingQueryException as error:
         raise (failures or [error])[0] from None if failures else error
+    finally:
+        calls.hang_up()
     return {p.batchId: _state(p) for p in query.recentProgress if p.stateOperators}
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-SAMPLES = {"school": 9, "full_refresh": 75}
+SAMPLES = {"school": 12, "full_refresh": 110}
 """Every so many steps; `python -m medallion_assets_tests.crash.sweep FOLDER 1 WORK` tries each."""
 
 
