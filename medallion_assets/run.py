@@ -54,10 +54,10 @@ def _outcome(
 ) -> Outcome:
     try:
         done = refresh(table, lake, spark, run_id, trigger)
+        return Outcome(table, done, balance(table, lake), tuple(verdicts(table, lake)))
     except Exception as error:
         # One table's failure must not keep the tables beside it from their data.
         return Outcome(table, None, None, error=_first_lines(error))
-    return Outcome(table, done, balance(table, lake), tuple(verdicts(table, lake)))
 
 
 def _first_lines(error: Exception) -> str:

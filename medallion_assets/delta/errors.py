@@ -1,8 +1,23 @@
 """What can be wrong with a table's store; each message names the table and the way out."""
 
+from pathlib import Path
+
 
 class DamagedCheckpoint(RuntimeError):
     """A file of a checkpoint cannot be read; nothing was read or written."""
+
+
+class DamagedTable(RuntimeError):
+    """A Delta table's log cannot be read; nothing was read or written."""
+
+    def __init__(self, path: Path, cause: BaseException) -> None:
+        """Says which table, what was not touched, and what to do."""
+        why = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        super().__init__(
+            f"the Delta table at {path} cannot be opened: {why}. Nothing was read or written. Where its disk "
+            "is full or a file of its log was lost, put that right and run again; else `medallion reset` of "
+            "that table, and a run, make it and what is made of it anew from upstream."
+        )
 
 
 class TableBusy(RuntimeError):

@@ -6,6 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from medallion_assets.delta.errors import DamagedTable
 
 
 def exists(path: Path) -> bool:
@@ -13,42 +16,54 @@ def exists(path: Path) -> bool:
     return (path / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(path))
 
 
+def opened(path: Path, at_version: int | None = None) -> DeltaTable:
+    """Gives the table to be read without Spark, as it is or was at a version.
+
+    Raises:
+        DamagedTable: Its log cannot be read.
+    """
+    try:
+        return DeltaTable(str(path), version=at_version)
+    except (DeltaError, OSError) as error:
+        raise DamagedTable(path, error) from error
+
+
 def version(path: Path) -> int | None:
     """Gives the table's newest version, None where there is no table."""
-    return DeltaTable(str(path)).version() if exists(path) else None
+    return opened(path).version() if exists(path) else None
 
 
 def row_count(path: Path, at_version: int | None = None) -> int:
     """Gives the rows the log says were committed up to a version, 0 where there is no table."""
     if not exists(path) or (at_version is not None and at_version < 0):
         return 0
-    files = pa.table(DeltaTable(str(path), version=at_version).get_add_actions(flatten=True))
+    files = pa.table(opened(path, at_version).get_add_actions(flatten=True))
     return int(sum(n or 0 for n in files.column("num_records").to_pylist()))
 
 
 def properties(path: Path) -> dict[str, str]:
     """Gives the table's properties, none where there is no table."""
-    return dict(DeltaTable(str(path)).metadata().configuration) if exists(path) else {}
+    return dict(opened(path).metadata().configuration) if exists(path) else {}
 
 
 def committed_batch(path: Path, app_id: str) -> int:
     """Gives the last micro-batch this writer committed, -1 where it committed none."""
     if not exists(path):
         return -1
-    found = DeltaTable(str(path)).transaction_version(app_id)
+    found = opened(path).transaction_version(app_id)
     return -1 if found is None else int(found)
 
 
 def history(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
     """Gives the table's commits, newest first, as the log holds them."""
-    return DeltaTable(str(path)).history(limit) if exists(path) else []
+    return opened(path).history(limit) if exists(path) else []
 
 
 def schema(path: Path) -> list[tuple[str, str]]:
     """Gives the table's columns and their types, in order."""
     if not exists(path):
         return []
-    fields = json.loads(DeltaTable(str(path)).schema().to_json())["fields"]
+    fields = json.loads(opened(path).schema().to_json())["fields"]
     return [(f["name"], _type_name(f["type"])) for f in fields]
 
 
@@ -56,9 +71,9 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
     """Gives what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
     if not exists(path):
         return []
-    query = QueryBuilder().register("t", DeltaTable(str(path)))
+    query = QueryBuilder().register("t", opened(path))
     for name, other in registered.items():
-        query = query.register(name, DeltaTable(str(other)))
+        query = query.register(name, opened(other))
     return pa.table(query.execute(sql)).to_pylist()  # type: ignore[no-any-return]
 
 

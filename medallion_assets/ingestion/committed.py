@@ -11,7 +11,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+
+from medallion_assets.delta import log
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,6 @@ def _added(path: Path, app_id: str, batch_id: int) -> list[str]:
 
 def _physical(path: Path, names: list[str]) -> list[str]:
     """Gives the names columns have inside Parquet, which column mapping makes others."""
-    fields = json.loads(DeltaTable(str(path)).schema().to_json())["fields"]
+    fields = json.loads(log.opened(path).schema().to_json())["fields"]
     known = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
     return [known.get(name, name) for name in names]

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from medallion_assets.delta import log
+
 COLUMNS = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -65,7 +67,7 @@ def rows(
     """Gives what a query over the table ``ledger`` answers, an empty list where there is none yet."""
     if not exists(ledger):
         return []
-    answer = QueryBuilder().register("ledger", DeltaTable(str(ledger), version=version)).execute(sql)
+    answer = QueryBuilder().register("ledger", log.opened(ledger, version)).execute(sql)
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -74,7 +76,7 @@ def last_seen(ledger: Path) -> dict[str, Seen]:
     if not exists(ledger):
         return {}
     sql = "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at"
-    answer = pa.table(QueryBuilder().register("ledger", DeltaTable(str(ledger))).execute(sql))
+    answer = pa.table(QueryBuilder().register("ledger", log.opened(ledger)).execute(sql))
     # Column by column: a dictionary for each row takes five times as long, and 100,000 rows are usual.
     columns = [answer.column(i).to_pylist() for i in range(4)]
     return {path: (size, at, status) for path, size, at, status in zip(*columns, strict=True)}

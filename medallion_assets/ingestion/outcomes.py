@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import QueryBuilder, write_deltalake
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
@@ -101,7 +101,7 @@ def rows(ledger: Path) -> list[dict[str, Any]]:
     path = outcomes_of(ledger)
     if not log.exists(path):
         return []
-    query = QueryBuilder().register("files", DeltaTable(str(path)))
+    query = QueryBuilder().register("files", log.opened(path))
     found = query.execute("SELECT * FROM files ORDER BY processed_time, archive_time NULLS FIRST")
     return pa.table(found).to_pylist()  # type: ignore[no-any-return]
 
@@ -111,7 +111,7 @@ def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:
     path = outcomes_of(ledger)
     if not log.exists(path):
         return []
-    query = QueryBuilder().register("files", DeltaTable(str(path)))
+    query = QueryBuilder().register("files", log.opened(path))
     found = query.execute(f"SELECT * FROM files ORDER BY processed_time DESC, path LIMIT {int(limit)}")
     return pa.table(found).to_pylist()  # type: ignore[no-any-return]
 
@@ -130,7 +130,7 @@ def lost(ledger: Path) -> dict[str, dict[str, Any]]:
     # Only paths that ever were are looked at: they are few, whatever the history.
     ever = f"SELECT path FROM files WHERE status IN {UNTAKEN}"
     newest = f"SELECT *, {turn} FROM files WHERE path IN ({ever})"
-    query = QueryBuilder().register("files", DeltaTable(str(path)))
+    query = QueryBuilder().register("files", log.opened(path))
     found = pa.table(query.execute(f"SELECT * FROM ({newest}) WHERE turn = 1 AND status IN {UNTAKEN}"))
     return {row["path"]: row for row in found.to_pylist()}
 

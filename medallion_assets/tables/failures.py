@@ -1,6 +1,6 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
-from medallion_assets.delta.errors import DamagedCheckpoint, TableBusy
+from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable, TableBusy
 from medallion_assets.ingestion.errors import BatchRefused
 from medallion_assets.tables.errors import (
     CheckpointDamaged,
@@ -40,7 +40,7 @@ PASSING_WORDS = (
 
 def explained(table: Table, error: BaseException) -> Exception:
     """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed)):
+    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable)):
         return error
     text = str(error)
     for rule in table.expectations:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medallion_assets.delta import batches, log, progress
-from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
 from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.tables.conservation import balance
@@ -22,9 +22,15 @@ LOG_DAYS = 30
 def doctor(table: Table, lake: Lake, spark: Spark, asked: Asked) -> Told:
     """Says how far the stream is, how long what it needs is still kept, and what to run where it is ill."""
     try:
-        ills = list(_ills(table, lake))
+        return _examined(table, lake)
     except DamagedCheckpoint as error:
         return Told(table.key, f"its checkpoint is damaged ({error}): run reset_checkpoint", well=False)
+    except DamagedTable as error:
+        return Told(table.key, str(error), well=False)
+
+
+def _examined(table: Table, lake: Lake) -> Told:
+    ills = list(_ills(table, lake))
     last = batches.newest(lake.state(table, "batches"))
     place, upstream = position(table, lake), lake.upstream_log(table)
     found = {

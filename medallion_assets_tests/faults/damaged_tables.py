@@ -11,7 +11,7 @@ from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.storage import cut
 from medallion_assets_tests.faults.trial import fault
 
-TOLD = "told by the run, by doctor or by the audit: never green with loss"
+TOLD = "told by the run, by doctor or by the audit; exact after reset"
 
 
 def entry(path, number):
@@ -28,9 +28,10 @@ def damaged(damage):
         damage(trial.lake.path(trial.tables[1]))
         trial.send()
         said = trial.try_to_go() or told_by_verbs(trial)
-        if said:
-            return "told: " + said.splitlines()[0][:100]
-        return trial.holds() + ", in spite of it"
+        assert said, "nothing told of it"
+        VERBS["reset"](trial.tables[1], trial.lake, trial._spark, Asked())
+        trial.go()
+        return f"told: {said.splitlines()[0][:70]}; after reset {trial.holds()}"
 
     return run
 
