@@ -29,6 +29,10 @@ class Settings(BaseSettings):
     )
     settle_seconds: float = Field(default=0.0, ge=0, description="Age a file needs before it is taken.")
 
+    sample_rows: int = Field(
+        default=0, ge=0, le=20, description="Refused rows a check shows in full; 0 shows where they are."
+    )
+
     @property
     def is_one_machine(self) -> bool:
         """True where Spark runs inside this process, so that tuning it is ours to do."""

@@ -9,6 +9,7 @@ from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.tables.conservation import balance
 from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.sample import sample_of
 from medallion_assets.tables.set_rules import SetRule, answer_of
 from medallion_assets.tables.table import Table
 
@@ -141,4 +142,6 @@ def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
         percent = round(100 * failed / read, 3) if read else 0.0
         words = f"{failed} of {read} rows broke it in the last batch; what becomes of them: {rule.otherwise}"
         numbers = {"failed": failed, "passed": read - failed, "percent": percent, "predicate": rule.predicate}
+        if failed and rule.otherwise == "quarantine":
+            numbers["sample"] = sample_of(rule.name, table, lake)
         yield Verdict(rule.name, failed == 0, False, words, numbers)
