@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -28,13 +29,21 @@ def begin_to_follow(table: Table, lake: Lake) -> None:
         write_json(lake.state(table, "followed.json"), known | {n: v or 0 for n, v in new.items()})
 
 
-def moved_statics(table: Table, lake: Lake) -> Iterator[tuple[str, Read, Span]]:
+class Moved(NamedTuple):
+    """A static input, and the versions of it that were not taken yet."""
+
+    name: str
+    read: Read
+    span: Span
+
+
+def moved_statics(table: Table, lake: Lake) -> Iterator[Moved]:
     """Gives the static inputs with ``retry`` or ``follow`` that changed since they were taken; no JVM."""
     known, reads = followed_statics(table, lake), dict(table.reads)
     for name, upstream in _followed(table):
         now = log.version(lake.path(upstream))
         if name in known and now is not None and now > known[name]:
-            yield name, reads[name], Span(known[name], now)
+            yield Moved(name, reads[name], Span(known[name], now))
 
 
 def _followed(table: Table) -> Iterator[tuple[str, Table]]:
@@ -48,41 +57,32 @@ def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, 
 
     A version counts as taken once the caller, who puts the batch on record, asks for the next.
     """
-    upto = stands_for(table, lake)
-    for name, read, moved in list(moved_statics(table, lake)) if upto >= 0 else ():
-        span = _begun(table, lake, name, moved)
-        yield _taken(table, lake, spark, name, read, span, upto, note)
-        write_json(lake.state(table, "followed.json"), followed_statics(table, lake) | {name: span.upto})
+    for moved in list(moved_statics(table, lake)) if stands_for(table, lake) >= 0 else ():
+        begun = moved._replace(span=_begun(table, lake, moved))
+        yield _taken(table, lake, spark, begun, note)
+        taken = followed_statics(table, lake) | {begun.name: begun.span.upto}
+        write_json(lake.state(table, "followed.json"), taken)
 
 
-def _taken(
-    table: Table,
-    lake: Lake,
-    spark: SparkSession,
-    name: str,
-    read: Read,
-    span: Span,
-    upto: int,
-    note: dict[str, object],
-) -> Batch:
-    started = time.monotonic()
+def _taken(table: Table, lake: Lake, spark: SparkSession, moved: Moved, note: dict[str, object]) -> Batch:
+    started, upto = time.monotonic(), stands_for(table, lake)
     old_pins = last_pins(table, lake) | followed_statics(table, lake)
-    pins = old_pins | {name: span.upto}
-    stamp = Stamp(f"{table.key}/static/{name}/{note['query']}", span.upto, note)
-    keys = _reached(spark, table, lake, read, span)
+    pins = old_pins | {moved.name: moved.span.upto}
+    stamp = Stamp(f"{table.key}/static/{moved.name}/{note['query']}", moved.span.upto, note)
+    keys = _reached(spark, table, lake, moved.read, moved.span)
     counts = remade(spark, table, lake, Reach(keys, Span(upto, upto), pins, old_pins), stamp)
-    words = f"made anew for the rows that {name} now knows otherwise"
+    words = f"made anew for the rows that {moved.name} now knows otherwise"
     return batch_of(counts, table, stamp, pins, words, time.monotonic() - started)
 
 
-def _begun(table: Table, lake: Lake, name: str, moved: Span) -> Span:
+def _begun(table: Table, lake: Lake, moved: Moved) -> Span:
     """Gives the versions to take: after a death those that were begun, though there are newer ones."""
     file = lake.state(table, "following.json")
     told = json.loads(file.read_text()) if file.exists() else {}
-    if told.get(name, -1) <= moved.after:
-        told[name] = moved.upto
+    if told.get(moved.name, -1) <= moved.span.after:
+        told[moved.name] = moved.span.upto
         write_json(file, told)
-    return Span(moved.after, int(told[name]))
+    return Span(moved.span.after, int(told[moved.name]))
 
 
 def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, span: Span) -> DataFrame:
