@@ -5,6 +5,7 @@ An event is ``(id, day of January 2024, city)``; events come in the order in whi
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import date
 
 Event = tuple[int, int, str]
@@ -56,6 +57,32 @@ def states(events: list[Event], snapshots: bool = False) -> Iterator[tuple[int, 
 def in_known_cities(events: list[Event], cities: list[Event]) -> list[tuple[int, str, int]]:
     numbers = {city: number for number, _, city in reversed(cities)}
     return [(i, city, numbers[city]) for i, _, city in first_of_each(e for e in events if e[2] in numbers)]
+
+
+@dataclass
+class JoinedWhenTaken:
+    """Rows with their city's number as it was when they were taken; asked after each landing.
+
+    A row that was made anew, since a file of its id came again changed, has the number of that time.
+    Where rows of unknown cities are not kept, the first one of an id that is known stands.
+    """
+
+    keeps: bool
+    seen: list[Event] = field(default_factory=list)
+    rows: dict[int, tuple[int, str, int | None]] = field(default_factory=dict)
+
+    def __call__(self, events: list[Event], cities: list[Event]) -> list[tuple[int, str, int | None]]:
+        numbers = {city: number for number, _, city in cities}
+        went = [event for event in self.seen if event not in events]
+        came = [event for event in events if event not in self.seen]
+        for number in {i for i, _, _ in (*went, *came)}:
+            if went:
+                self.rows.pop(number, None)
+            for i, _, city in events if went else came:
+                if i == number and i not in self.rows and (self.keeps or city in numbers):
+                    self.rows[i] = (i, city, numbers.get(city))
+        self.seen = list(events)
+        return list(self.rows.values())
 
 
 def by_city(events: list[Event]) -> list[tuple[str, int, float]]:
