@@ -3,7 +3,7 @@
 import pytest
 
 from medallion_assets.tables import Pipeline, keep_changes, stream
-from medallion_assets.tables import replay as engine
+from medallion_assets.tables import replay_ways as engine
 from medallion_assets.tables.choice import Choice
 from medallion_assets.tables.refresh import full_refresh
 from medallion_assets.tables.replay import replay
