@@ -16,10 +16,8 @@ from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import GONE, upsert
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.quarantine import TRIED
 from medallion_assets.tables.bounds import refuse_beyond_bounds
 from medallion_assets.tables.derive import derived
-from medallion_assets.tables.expectations import expect
 from medallion_assets.tables.held_poison import sound
 from medallion_assets.tables.history import states
 from medallion_assets.tables.judge import counted, judged, written_columns
@@ -30,6 +28,7 @@ from medallion_assets.tables.pins import at_version, current_pins
 from medallion_assets.tables.quarantined import replace_quarantined
 from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.starts import stands_for
+from medallion_assets.tables.stood import as_found, as_judged
 from medallion_assets.tables.table import Table, other_flows
 
 
@@ -70,7 +69,7 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     try:
         counts = counted(now, table)
         refuse_beyond_bounds(counts, table)
-        was = _as_it_stood(before, table) if before is not None else {}
+        was = _was(before, table, lake, reach) if before is not None else {}
         _write(spark, table, lake, reach, stamp, now)
         replace_quarantined(now, table, lake.quarantine(table), reach.keys, stamp)
     finally:
@@ -80,13 +79,10 @@ def remade(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: S
     return counts | {f"was:{name}": was.get(name, 0) for name in counts}
 
 
-def _as_it_stood(before: DataFrame, table: Table) -> dict[str, int]:
-    """Gives how the rows were counted: one that waits in quarantine was no row, whatever rules say now."""
-    if TRIED in before.columns:
-        waits = expect("waits", f"NOT coalesce({TRIED}, false)")
-        stood = replace(table, expectations=(*table.expectations, waits))
-        return counted(judged(before, stood, None), table)
-    return counted(judged(before, table, None), table)
+def _was(before: DataFrame, table: Table, lake: Lake, reach: Reach) -> dict[str, int]:
+    if reach.replay:
+        return as_judged(before, table)
+    return as_found(before, table, lake, reach.keys, reach.pins)
 
 
 def _rows_of_keys(

@@ -15,6 +15,8 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.table import Table
 
 KEPT = 20
+HELD_AT = "/quarantine"
+"""Under this name: the version of the table's quarantine."""
 
 
 def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict[str, int]:
@@ -23,7 +25,9 @@ def pinned_versions(table: Table, lake: Lake, query: str, batch_id: int) -> dict
     if file.exists():
         return {name: int(v) for name, v in json.loads(file.read_text()).items()}
     own = log.version(lake.path(table))
+    held = log.version(lake.quarantine(table))
     pins = current_pins(table, lake) | ({} if own is None else {table.key: own})
+    pins |= {} if held is None else {HELD_AT: held}
     write_json(file, pins)
     _forget(file.parent, query, batch_id - KEPT)
     return pins
