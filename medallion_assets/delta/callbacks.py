@@ -1,7 +1,7 @@
 """The connections Java opens to call back into Python: one for each streaming query, closed by nobody else.
 
 pyspark leaves each with a Python thread that waits on it for ever. A chain kept up runs thousands of
-queries: after 15 minutes there were 500 such threads, and Python had grown by 20 MB a minute.
+queries: after 45 rounds of three there were 149 threads, and Python grew by 20 MB a minute.
 """
 
 import contextlib
