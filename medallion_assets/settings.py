@@ -28,7 +28,6 @@ class Settings(BaseSettings):
         default=user_cache_path("medallion-assets"), description="Jars and the class-data archive."
     )
     settle_seconds: float = Field(default=0.0, ge=0, description="Age a file needs before it is taken.")
-
     sample_rows: int = Field(
         default=0, ge=0, le=20, description="Refused rows a check shows in full; 0 shows where they are."
     )

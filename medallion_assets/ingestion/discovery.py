@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from medallion_assets.delta import log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.counting import Contents, contents
@@ -67,7 +68,7 @@ def discover(location: Path, ledger: Path, source: Source, look: Look | None = N
 def entries_of(location: Path, ledger: Path, source: Source, look: Look) -> list[Entry]:
     """Gives the ledger rows a look would add, oldest file first; writes nothing."""
     known = _known(ledger)
-    first = not source.include_existing_files and not ledgers.exists(ledger)
+    first = not source.include_existing_files and not log.exists(ledger)
     new = unseen_files(location, ledger, source, Look(look.settle_seconds, look.only, look.again, known))
     entries = []
     for seen in new:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import QueryBuilder, write_deltalake
 
 from medallion_assets.delta import log
 
@@ -56,16 +56,11 @@ def append(ledger: Path, entries: Iterable[Entry]) -> None:
     write_deltalake(str(ledger), rows, mode="append")
 
 
-def exists(ledger: Path) -> bool:
-    """True once discovery has seen a file."""
-    return (ledger / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(ledger))
-
-
 def rows(
     ledger: Path, sql: str = "SELECT * FROM ledger", version: int | None = None
 ) -> list[dict[str, object]]:
     """Gives what a query over the table ``ledger`` answers, an empty list where there is none yet."""
-    if not exists(ledger):
+    if not log.exists(ledger):
         return []
     answer = QueryBuilder().register("ledger", log.opened(ledger, version)).execute(sql)
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
@@ -73,7 +68,7 @@ def rows(
 
 def last_seen(ledger: Path) -> dict[str, Seen]:
     """Gives size, modification time and status of each path as the ledger last saw it."""
-    if not exists(ledger):
+    if not log.exists(ledger):
         return {}
     sql = "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at"
     answer = pa.table(QueryBuilder().register("ledger", log.opened(ledger)).execute(sql))

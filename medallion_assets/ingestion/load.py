@@ -16,7 +16,7 @@ from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.batch_records import records_read
 from medallion_assets.ingestion.committed import committed_rows
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
-from medallion_assets.ingestion.load_records import Loaded, load_readable
+from medallion_assets.ingestion.load_records import Loaded, load_readable, load_whole
 from medallion_assets.ingestion.malformed import write_malformed
 from medallion_assets.ingestion.met_again import not_loaded
 from medallion_assets.ingestion.places import Place
@@ -69,7 +69,11 @@ def load_files(
     # Delta wants every row it writes to be one of those it may stand in for: new files' too.
     instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
     staging = Staging(place.state / "staging", source)
-    loaded, corrupt = load_readable(spark, fresh, place, staging, stamp, lambda rows: write(rows, instead_of))
+
+    def load(files: list[Entry]) -> Loaded:
+        return load_whole(spark, files, place, staging, stamp, lambda rows: write(rows, instead_of))
+
+    loaded, corrupt = load_readable(load, fresh, spark, place, stamp)
     fresh = [file for file in fresh if file.path not in corrupt]
     if loaded.malformed and loaded.growth is not None:
         write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)

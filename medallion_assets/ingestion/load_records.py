@@ -46,25 +46,19 @@ class Loaded:
 
 
 def load_readable(
-    spark: SparkSession,
-    files: list[Entry],
-    place: Place,
-    staging: Staging,
-    stamp: Stamp,
-    write: Callable[[DataFrame], Mapping[str, int]],
+    load: Callable[[list[Entry]], Loaded], files: list[Entry], spark: SparkSession, place: Place, stamp: Stamp
 ) -> tuple[Loaded, dict[str, str]]:
     """Loads the files; where one cannot be read, those beside it. Gives each such path, and why."""
     try:
-        return _load(spark, files, place, staging, stamp, write), {}
+        return load(files), {}
     except Exception as error:
         corrupt = unreadable(spark, files, place, stamp) if is_of_a_file(error) else {}
         if not corrupt:
             raise
-    rest = [file for file in files if file.path not in corrupt]
-    return _load(spark, rest, place, staging, stamp, write), corrupt
+    return load([file for file in files if file.path not in corrupt]), corrupt
 
 
-def _load(
+def load_whole(
     spark: SparkSession,
     files: list[Entry],
     place: Place,
@@ -72,6 +66,16 @@ def _load(
     stamp: Stamp,
     write: Callable[[DataFrame], Mapping[str, int]],
 ) -> Loaded:
+    """Loads files that can all be read.
+
+    Args:
+        spark: The session.
+        files: What to read.
+        place: Where records go.
+        staging: Files cut and repaired for the reader.
+        stamp: Who writes.
+        write: Writes rows and gives its counts.
+    """
     if not files:
         return Loaded()
     source = place.source

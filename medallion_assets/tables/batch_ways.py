@@ -13,7 +13,7 @@ from medallion_assets.delta.commit import Stamp
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.held_poison import sound
-from medallion_assets.tables.in_order import may_be_in_order, order_of, write_in_order
+from medallion_assets.tables.in_order import can_be_in_order, may_be_in_order, order_of, write_in_order
 from medallion_assets.tables.incremental import write_incremental
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version
@@ -64,6 +64,8 @@ def _merged(part: Part, table: Table, lake: Lake) -> Written:
 
 
 def _kept(part: Part, table: Table, lake: Lake) -> Written:
+    if not can_be_in_order(table):
+        return _remade(part, table, lake)
     new = derived(changes.added(part.rows), table, lake, part.pins)
     order = order_of(new, partial(_all_of, part, table, lake), table, lake, part.stamp)
     if order.is_later and may_be_in_order(table, lake, part.span):

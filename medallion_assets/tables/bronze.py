@@ -59,8 +59,7 @@ def place_of(table: Table, lake: Lake) -> Place:
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
     """Gives how many of these records, in the columns of ``reading``, break each rule of the table."""
-    stamp = Stamp("", -1, {"run_id": ""})
-    rows = with_provenance(table(records.drop("_raw", "_reason")), stamp)
+    rows = shaped_records(records.drop("_raw", "_reason"), table, Stamp("", -1, {"run_id": ""}))
     found = judged(rows, table, None).agg(*counters(table)).first()
     counts = found.asDict() if found else {}
     return {e.name: int(counts[f"rule:{e.name}"] or 0) for e in table.expectations}

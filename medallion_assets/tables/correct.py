@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta import log
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.merge import GONE, upsert
 from medallion_assets.delta.names import quoted
 from medallion_assets.tables.bounds import refuse_beyond_bounds
@@ -114,15 +115,7 @@ def _as_of(spark: SparkSession, upstream: Path, version: int, newest: int) -> Da
 
 
 def _of_keys(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
-    return rows if keys is None else null_safe(rows, keys, "left_semi")
-
-
-def null_safe(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
-    """Gives a semi or anti join by all columns of ``keys``, NULL equal to NULL."""
-    same = F.lit(True)
-    for name in keys.columns:
-        same = same & rows[name].eqNullSafe(F.col(f"_key.{name}"))
-    return rows.join(keys.alias("_key"), same, how)
+    return rows if keys is None else of_keys(rows, keys)
 
 
 def _write(spark: SparkSession, table: Table, lake: Lake, reach: Reach, stamp: Stamp, now: DataFrame) -> None:
@@ -152,8 +145,8 @@ def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[s
     if not log.exists(path):
         return marked
     stands = rows.sparkSession.read.format("delta").load(str(path)).select(*names)
-    mine = null_safe(stands, touched, "left_semi")
-    gone = null_safe(mine, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
+    mine = of_keys(stands, touched)
+    gone = of_keys(mine, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
     return marked.unionByName(gone, allowMissingColumns=True)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from medallion_assets.ingestion import Source
+from medallion_assets.ingestion.quarantine import JOIN, KEY
 from medallion_assets.tables.errors import DeclarationError
-from medallion_assets.tables.expectations import Expectation, expect
+from medallion_assets.tables.expectations import Expectation, Otherwise, expect
 from medallion_assets.tables.keep_changes import Changes
 from medallion_assets.tables.layout import Layout
 from medallion_assets.tables.row_rules import by_row, looked_up
@@ -137,13 +138,13 @@ def _implied(
     windows = any(read.watermark for _, read in reads)
     named = keys if mode == "append" and not windows else ()
     for key in (*named, *((*keeps.keys, keeps.sequence_by) if keeps else ())):
-        yield expect(f"{key}_present", f"`{key}` IS NOT NULL")
+        yield replace(expect(f"{key}_present", f"`{key}` IS NOT NULL"), reason=KEY)
     for name, read in reads:
         if read.unmatched and not read.asked_by:
-            yield expect(f"{name}_matched", f"_check_{name}_matched",
-                         "warn" if read.unmatched == "keep" else "quarantine")  # fmt: skip
+            outcome: Otherwise = "warn" if read.unmatched == "keep" else "quarantine"
+            yield replace(expect(f"{name}_matched", f"_check_{name}_matched", outcome), reason=JOIN)
     if keeps:
-        yield expect("untied_sequence", "_check_untied")
+        yield replace(expect("untied_sequence", "_check_untied"), reason=KEY)
 
 
 def _place(query: Query) -> str:

@@ -8,6 +8,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.delta.names import among
+from medallion_assets.ingestion.quarantine import RULE
 from medallion_assets.tables.errors import DeclarationError
 
 Otherwise = Literal["warn", "drop", "quarantine", "fail"]
@@ -16,13 +17,17 @@ OUTCOMES = ("warn", "drop", "quarantine", "fail")
 
 @dataclass(frozen=True)
 class Expectation:
-    """A named predicate that is true of a good row; NULL has failed."""
+    """A named predicate that is true of a good row; NULL has failed.
+
+    ``reason`` is the class a row is quarantined under that breaks it.
+    """
 
     name: str
     predicate: str
     otherwise: Otherwise
     at_most: float | None = None
     in_percent: bool = False
+    reason: str = RULE
 
     def allows(self, broken: int, rows: int) -> bool:
         """True where so many rows of a batch may break it."""

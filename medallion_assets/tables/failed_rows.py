@@ -1,5 +1,7 @@
 """Entries a query failed on, tried again: rows of upstream, or the records a bronze table was given."""
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
@@ -31,8 +33,13 @@ def through_query(inputs: DataFrame, table: Table, lake: Lake, trial: Trial) -> 
     """Gives what the table's query makes of such rows as they are now."""
     rows = inputs.select("now.*")
     if table.source:
-        return shaped_records(rows, table, trial.stamp(table))
+        return brought_back(rows, table, trial)
     return derived(rows, table, lake, trial.pins)
+
+
+def brought_back(records: DataFrame, table: Table, trial: Trial) -> DataFrame:
+    """Gives what a bronze table's query makes of records a replay brings; of no batch, which is -1."""
+    return shaped_records(records, table, replace(trial.stamp(table), batch_id=-1))
 
 
 def ended(inputs: DataFrame) -> DataFrame:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
@@ -42,9 +43,7 @@ def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> Data
     # As values: the join's other side must not change under a stream that goes on.
     held = spark.createDataFrame(by_text.collect(), "_text STRING, _mended BOOLEAN, repaired STRING")
     told = rows.withColumn("_text", as_text(rows)).join(F.broadcast(held), "_text", "left")
-    new = F.from_json("repaired", rows.schema, FROM_JSON)
-    kept = [F.when(F.col("_mended"), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in rows.columns]
-    return told.where("_mended IS NULL OR _mended").select(*kept)
+    return _with_stand_ins(told, rows.schema)
 
 
 def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = "") -> DataFrame:
@@ -60,13 +59,14 @@ def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = 
         entries.select(F.col("row").alias("_text"), mended.alias("_mended"), "repaired"), "_text"
     )
     paired = numbered(rows.withColumn("_text", as_text(rows)), "_text")
-    paired = paired.join(F.broadcast(ready), ["_text", "_nth"], "left").where("_mended IS NULL OR _mended")
-    new = F.from_json("repaired", rows.schema, FROM_JSON)
-    kept = [
-        F.when(F.col("_mended"), new[name]).otherwise(F.col(quoted(name))).alias(name)
-        for name in rows.columns
-    ]
-    return paired.select(*kept)
+    return _with_stand_ins(paired.join(F.broadcast(ready), ["_text", "_nth"], "left"), rows.schema)
+
+
+def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
+    """Gives rows without those held, a mended one as ``repaired`` has it; ``_mended`` tells them apart."""
+    new = F.from_json("repaired", schema, FROM_JSON)
+    kept = [F.when(F.col("_mended"), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
+    return told.where("_mended IS NULL OR _mended").select(*kept)
 
 
 def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:

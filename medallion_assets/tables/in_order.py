@@ -13,18 +13,19 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from medallion_assets.delta import batches, log
 from medallion_assets.delta.changes import Span, only_appends
-from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.merge import upsert
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.tables.bounds import refuse_beyond_bounds
-from medallion_assets.tables.correct import null_safe, with_gone
+from medallion_assets.tables.correct import with_gone
 from medallion_assets.tables.history import SINCE, STOOD, states
 from medallion_assets.tables.judge import counted, judged
 from medallion_assets.tables.keep_changes import END_AT, START_AT, Changes
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.layout import laid_out
 from medallion_assets.tables.pins import at_version
-from medallion_assets.tables.quarantined import from_rules
+from medallion_assets.tables.quarantined import append_refused
 from medallion_assets.tables.repairs import in_force
 from medallion_assets.tables.table import Table
 
@@ -66,15 +67,18 @@ def order_of(
 
 
 def may_be_in_order(table: Table, lake: Lake, span: Span) -> bool:
-    """True where what stands open can be enough: told from declaration and logs alone."""
+    """True where what stands open can be enough for these versions of upstream, by the logs alone."""
+    stands = span.after >= 0 and log.exists(lake.path(table))
+    return stands and only_appends(lake.upstream_log(table), span)
+
+
+def can_be_in_order(table: Table) -> bool:
+    """True where events of this declaration can ever be enough by themselves."""
     kept = table.keeps
-    if kept is None or kept.from_snapshots or kept.apply_as_truncates or table.statics:
+    if kept is None or kept.from_snapshots or kept.apply_as_truncates:
         return False
     needed = {*kept.track_history_columns, *([kept.sequence_by] if kept.type == 1 else [])}
-    several = bool(table.flows or table.flow)
-    if needed & set(kept.except_columns) or several or span.after < 0 or not log.exists(lake.path(table)):
-        return False
-    return only_appends(lake.upstream_log(table), span)
+    return not (needed & set(kept.except_columns) or table.statics or table.flows or table.flow)
 
 
 def write_in_order(
@@ -93,8 +97,7 @@ def write_in_order(
         refuse_beyond_bounds(counts, table)
         if not stamp.committed_to(lake.path(table)):
             _write(verdict.where("_outcome = 'good'"), table, lake, own_version, stamp)
-        if counts["quarantine"] and not stamp.committed_to(quarantine):
-            append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), quarantine, stamp)
+        append_refused(verdict, counts, table, quarantine, stamp)
     finally:
         verdict.unpersist()
     return counts
@@ -104,7 +107,7 @@ def _write(good: DataFrame, table: Table, lake: Lake, own_version: int, stamp: S
     kept, path = _kept(table), lake.path(table)
     keys = good.select(*kept.keys).distinct()
     stands = _open_states(at_version(good.sparkSession, path, own_version), kept)
-    mine = null_safe(stands, keys, "left_semi")
+    mine = of_keys(stands, keys, "left_semi")
     shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
     events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
     rows = laid_out(states(events, kept, None, events.limit(0)), table.layout, path, table.key)

@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import changes, log
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.merge import upsert
 from medallion_assets.tables.aggregates import Aggregate, aggregate_of, merged_as, with_partials
-from medallion_assets.tables.correct import null_safe, with_gone
+from medallion_assets.tables.correct import with_gone
 from medallion_assets.tables.derive import derived
 from medallion_assets.tables.held_poison import sound
 from medallion_assets.tables.lake import Lake
@@ -82,5 +83,5 @@ def _remake(
     if not found.keys:
         upsert(whole, path, stamp, found.keys)
         return
-    rows = null_safe(whole, touched, "left_semi")
+    rows = of_keys(whole, touched)
     upsert(with_gone(rows, touched, path, found.keys), path, stamp, found.keys)

@@ -38,7 +38,8 @@ def set_aside(table: Table, lake: Lake, spark: SparkSession, error: Exception, s
     """
     if not isinstance(explained(table, error), RefreshFailed):
         return False
-    rows = sound_stream(_rows_of(spark, table, lake, stamp.batch_id), spark, lake.quarantine(table))
+    taken = _rows_of(spark, table, lake, span_of(table, lake, stamp.batch_id))
+    rows = sound_stream(taken, spark, lake.quarantine(table))
     query = partial(derived, table=table, lake=lake, pins=current_pins(table, lake))
     return without_poison(rows, query, error, table, lake, stamp) is not None
 
@@ -60,12 +61,12 @@ def rows_left_out(spark: SparkSession, table: Table, lake: Lake, span: Span, sta
         return 0
     entries = poison_in(spark, quarantine).where(f"status <> '{REPLAYED}'").persist()
     texts = F.broadcast(entries.select(F.col("row").alias("_text")).distinct())
-    mine = _with_text(_rows_of(spark, table, lake, stamp.batch_id)).join(texts, "_text", "left_semi")
+    mine = _with_text(_rows_of(spark, table, lake, span)).join(texts, "_text", "left_semi")
     count = mine.count()
     if count or span.after < 0:
         upstream = at_version(spark, lake.upstream_log(table), span.upto)
         there = numbered(_with_text(upstream).join(texts, "_text", "left_semi"), "_text")
-        known = numbered(entries.select(F.col("row").alias("_text"), "entry_id", "note"), "_text")
+        known = numbered(entries.select(F.col("row").alias("_text"), "entry_id"), "_text")
         move_entries(_exchange(there, known, stamp), quarantine, stamp)
     entries.unpersist()
     return count
@@ -80,9 +81,9 @@ def _exchange(there: DataFrame, known: DataFrame, stamp: Stamp) -> DataFrame:
     return come.withColumn(STEP, F.lit(COMES)).unionByName(went, allowMissingColumns=True)
 
 
-def _rows_of(spark: SparkSession, table: Table, lake: Lake, number: int) -> DataFrame:
-    """Gives upstream's rows that a batch takes."""
-    span, upstream = span_of(table, lake, number), lake.upstream_log(table)
+def _rows_of(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFrame:
+    """Gives upstream's rows that a batch of these versions takes."""
+    upstream = lake.upstream_log(table)
     if span.after < 0:
         return at_version(spark, upstream, span.upto)
     return changes.added(changes.changed(spark, upstream, span))

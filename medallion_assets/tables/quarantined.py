@@ -1,5 +1,6 @@
 """What a table's rules refused, in the quarantine's shape, and what becomes of its entries."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
@@ -12,16 +13,29 @@ from medallion_assets.tables.entries import COMES, SETTLES, STEP, leaving, move_
 from medallion_assets.tables.repairs import as_text
 from medallion_assets.tables.table import Table
 
+JUDGED = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
+"""SQL true of entries that stand for rows the query gave; those of rows it cannot take go when they do."""
+
+
+def append_refused(
+    verdict: DataFrame, counts: Mapping[str, int], table: Table, path: Path, stamp: Stamp
+) -> None:
+    """Adds what a batch's rules refused to the quarantine, once however often it is replayed."""
+    if counts["quarantine"] and not stamp.committed_to(path):
+        append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), path, stamp)
+
 
 def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> DataFrame:
     """Gives the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
     refused = judged.where(F.col("_outcome") == "quarantine")
     rules = _quarantining(table)
-    joins = F.array(*(F.lit(r.asked_by or f"{name}_matched") for name, r in table.reads if r.unmatched))
-    unknown = F.arrays_overlap(rules, joins.cast("array<string>"))
-    keyed = F.arrays_overlap(rules, F.array(*map(F.lit, table.key_rules)).cast("array<string>"))
-    kind = F.when(unknown, JOIN).when(keyed, KEY).otherwise(RULE)
+    kind = F.when(_any_of(rules, table, JOIN), JOIN).when(_any_of(rules, table, KEY), KEY).otherwise(RULE)
     return shaped(refused, as_text(judged), rules, kind, batch_id, run_id)
+
+
+def _any_of(rules: Column, table: Table, reason: str) -> Column:
+    named = F.array(*(F.lit(e.name) for e in table.expectations if e.reason == reason))
+    return F.arrays_overlap(rules, named.cast("array<string>"))
 
 
 def settled(judged: DataFrame, table: Table) -> DataFrame:
@@ -60,9 +74,7 @@ def replace_quarantined(
 def _exchange(
     judged: DataFrame, refused: DataFrame, table: Table, path: Path, keys: DataFrame | None, stamp: Stamp
 ) -> None:
-    # What the query cannot take is in no frame of it: such entries go when their rows upstream do.
-    mine = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
-    there = judged.sparkSession.read.format("delta").load(str(path)).where(mine)
+    there = judged.sparkSession.read.format("delta").load(str(path)).where(JUDGED)
     ends = settled(judged, table) if ENTRY in judged.columns else None
     if ends is not None:
         refused = refused.join(ends.select("entry_id"), "entry_id", "left_anti")

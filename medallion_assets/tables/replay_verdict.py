@@ -1,17 +1,16 @@
 """A replay's rows judged by today's rules, and what becomes of each entry by that."""
 
-from dataclasses import replace
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.ingestion.quarantine import ENTRY, OPEN, QUERY, RAW, REPLAYED
+from medallion_assets.ingestion.quarantine import ENTRY, OPEN, RAW, REPLAYED
 from medallion_assets.ingestion.reparse import read_again
-from medallion_assets.tables.bronze import place_of, with_provenance
+from medallion_assets.tables.bronze import place_of
 from medallion_assets.tables.choice import fixes_of, mended
 from medallion_assets.tables.derive import with_matches_told
 from medallion_assets.tables.entries import COMES, STEP
-from medallion_assets.tables.failed_rows import ended, repaired_inputs, through_query
+from medallion_assets.tables.failed_rows import brought_back, ended, repaired_inputs, through_query
+from medallion_assets.tables.held_poison import HELD
 from medallion_assets.tables.judge import judged
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import at_version
@@ -30,7 +29,7 @@ def verdict_of(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> tu
     """
     spark = entries.sparkSession
     raw = entries.where(RAW)
-    taken = entries.where(F.col("reason_class") == QUERY)
+    taken = entries.where(HELD)
     typed = repaired_typed(entries, table, lake, trial)
     rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]
     rows = with_matches_told(rows, table, lake, trial.pins, spark)
@@ -64,12 +63,12 @@ def changes_of(
 
 def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: Trial) -> tuple[DataFrame, DataFrame]:
     """Gives the rows of raw records through the table's query, and what became of each record's entry."""
-    place, stamp = place_of(table, lake), trial.stamp(table)
+    place = place_of(table, lake)
     texts = mended(raw.select("row", "entry_id", "source_file"), fixes_of(trial.fix))
     texts = texts.withColumnRenamed("row", "repaired")
     records = read_again(raw.sparkSession, texts, place).persist()
     rows = records.where("_reason IS NULL").drop("_raw", "_reason", "entry_id")
-    shaped = with_provenance(table(rows), replace(stamp, batch_id=-1))
+    shaped = brought_back(rows, table, trial)
     told = records.select(
         "entry_id",
         F.when(F.col("_reason").isNull(), REPLAYED).otherwise(OPEN).alias("status"),

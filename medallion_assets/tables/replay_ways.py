@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.changes import Span
 from medallion_assets.delta.commit import append
-from medallion_assets.ingestion.quarantine import QUERY, REPLAYED
+from medallion_assets.ingestion.quarantine import REPLAYED
 from medallion_assets.tables.correct import Reach, remade
 from medallion_assets.tables.entries import move_entries
 from medallion_assets.tables.failed_rows import ended, repaired_inputs, through_query
@@ -55,7 +55,7 @@ def keys_made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) 
     """Makes the keys of the rows anew, as they were and as they are now."""
     entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
     typed = repaired_typed(entries, table, lake, trial).persist()
-    inputs = repaired_inputs(entries.where(f"reason_class = '{QUERY}'"), table, lake, trial)
+    inputs = repaired_inputs(entries.where(HELD), table, lake, trial)
     tries = tries_of(typed.where("_unfit IS NULL"), trial).unionByName(tries_of(inputs, trial))
     move_entries(tries, path, trial.stamp(table, "/try"))
     names = table.remade_by
@@ -66,8 +66,7 @@ def keys_made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) 
     counts = remade(spark, table, lake, reach, trial.stamp(table))
     failed = inputs.count()
     if failed:
-        # A merge costs two seconds, also of nothing.
-        # Tried once, by the move above.
+        # Asked first, since a merge costs two seconds, also of nothing; tried once, by the move above.
         ends = signed(ended(inputs), trial).withColumn("attempts", F.lit(0))
         move_entries(ends, path, trial.stamp(table, "/settle"))
     # Rows the query failed on stood in quarantine, and in no frame it could give.

@@ -1,11 +1,14 @@
 """Rules of keys and references that refuse single rows: what the judge sees, and looks up, for them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta.keys import of_keys
+from medallion_assets.ingestion.quarantine import JOIN, KEY
 from medallion_assets.tables.duplicates import arrival
 from medallion_assets.tables.expectations import Expectation, expect
 from medallion_assets.tables.set_rules import SetRule
@@ -16,8 +19,9 @@ def by_row(rules: Sequence[SetRule]) -> Iterator[Expectation]:
     """Gives what rows are judged by: the columns these predicates speak of are made for each batch."""
     for rule in rules:
         if rule.judges_rows:
-            column = f"_check_{rule.name}" + ("_matched" if rule.kind == "references" else "")
-            yield expect(rule.name, column, rule.otherwise)
+            refers = rule.kind == "references"
+            column = f"_check_{rule.name}" + ("_matched" if refers else "")
+            yield replace(expect(rule.name, column, rule.otherwise), reason=JOIN if refers else KEY)
 
 
 def looked_up(rules: Sequence[SetRule]) -> Iterator[tuple[str, Read]]:
@@ -47,6 +51,5 @@ def with_repeats_told(rows: DataFrame, table: Table, existing: DataFrame | None)
 
 
 def _without_those_that_stand(rows: DataFrame, check: str, held: DataFrame) -> DataFrame:
-    same = reduce(Column.__and__, (rows[c].eqNullSafe(F.col(f"_held.{c}")) for c in held.columns))
-    stands = rows.join(held.alias("_held"), same, "left_semi").withColumn(check, F.lit(False))
-    return stands.unionByName(rows.join(held.alias("_held"), same, "left_anti"))
+    stands = of_keys(rows, held, "left_semi").withColumn(check, F.lit(False))
+    return stands.unionByName(of_keys(rows, held, "left_anti"))

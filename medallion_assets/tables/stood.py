@@ -6,12 +6,14 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from medallion_assets.delta import log
-from medallion_assets.ingestion.quarantine import QUERY, REPLAYED, TRIED
+from medallion_assets.delta.keys import of_keys
+from medallion_assets.ingestion.quarantine import TRIED
 from medallion_assets.tables.entries import leaving
 from medallion_assets.tables.expectations import expect
 from medallion_assets.tables.judge import counted, judged
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.pins import HELD_AT, at_version
+from medallion_assets.tables.quarantined import JUDGED
 from medallion_assets.tables.table import Table
 
 
@@ -38,7 +40,7 @@ def as_found(
     spark = before.sparkSession
     rows = at_version(spark, lake.path(table), own)
     if keys is not None:
-        rows = rows.join(keys, list(keys.columns), "left_semi")
+        rows = of_keys(rows, keys)
     good, held = rows.count(), _held(before, table, lake, keys, pins)
     moved = counts["good"] - good + counts["quarantine"] - held
     return counts | {"good": good, "quarantine": held, "duplicate": counts["duplicate"] + moved}
@@ -50,8 +52,7 @@ def _held(
     version, path = pins.get(HELD_AT), lake.quarantine(table)
     if version is None or not log.exists(path):
         return 0
-    mine = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
-    return leaving(at_version(before.sparkSession, path, version).where(mine), keys).count()
+    return leaving(at_version(before.sparkSession, path, version).where(JUDGED), keys).count()
 
 
 def _met_several_versions(table: Table) -> bool:

@@ -172,13 +172,6 @@ class Table:
         return tuple((name, read) for name, read in self.reads if read.unmatched == "retry")
 
     @property
-    def key_rules(self) -> tuple[str, ...]:
-        """The names of its rules of keys: that they are there, and stand once."""
-        keys = (*self.unique_by, *((*self.keeps.keys, self.keeps.sequence_by) if self.keeps else ()))
-        ties = ("untied_sequence",) if self.keeps else ()
-        return (*(f"{key}_present" for key in keys), *ties, *(rule.name for rule in self.one_each))
-
-    @property
     def upstream(self) -> tuple["Table", ...]:
         """Every table it or one of its flows reads."""
         mine = [read.table for _, read in self.reads if read.table]

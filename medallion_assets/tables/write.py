@@ -10,7 +10,7 @@ from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.tables.bounds import within_bounds
 from medallion_assets.tables.judge import counters, judged, written_columns
 from medallion_assets.tables.layout import laid_out
-from medallion_assets.tables.quarantined import from_rules
+from medallion_assets.tables.quarantined import append_refused
 from medallion_assets.tables.table import Table
 
 
@@ -33,8 +33,7 @@ def write_judged(
     columns = [F.col(f"`{c}`") for c in written_columns(verdict)]
     laid_out(verdict.select(*columns), table.layout, path, table.key)
     counts = _write_good(verdict, table, path, stamp, instead_of)
-    if counts["quarantine"] and not stamp.committed_to(quarantine):
-        append(from_rules(verdict, table, stamp.batch_id, stamp.run_id), quarantine, stamp)
+    append_refused(verdict, counts, table, quarantine, stamp)
     return counts
 
 

@@ -19,7 +19,7 @@ from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
 from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen
-from medallion_assets_tests.crash.sweep import everything
+from medallion_assets_tests.crash.sweep import differences, everything
 
 MEDALLION = str(Path(sys.executable).with_name("medallion"))
 LONGEST_SECONDS = 20.0
@@ -57,9 +57,7 @@ def main(folder, kills, seed):
     shaken, calm = (
         everything(Lake(Settings(lake=folder / name, landing=landing)), tables) for name in ("shaken", "calm")
     )
-    wrong = [
-        f"{key}: {len(shaken[key])} rows, not {len(calm[key])}" for key in calm if shaken[key] != calm[key]
-    ]
+    wrong = differences(shaken, calm)
     print("\n".join(wrong) or f"{hit} kills hit a run; all {len(calm)} tables are those of the calm lake")
     return bool(wrong) or not hit or "All well" not in said["shaken"]
 

@@ -55,6 +55,11 @@ def everything(lake, tables):
     return {name: contents(path) for name, path in paths.items()}
 
 
+def differences(found, expected):
+    """Gives, in words, each table and quarantine that does not hold what it should."""
+    return [f"{k}: {len(found[k])} rows, not {len(v)}" for k, v in expected.items() if found[k] != v]
+
+
 class Trials:
     """The lake under trial, and the disk it lies on."""
 
@@ -106,8 +111,7 @@ class Trials:
         where = next((line.split()[-1] for line in self.steps() if " FROZEN " in line), "nowhere")
         self.disk(-1)
         stuck = self.run()
-        found = everything(self.lake, self.work.tables)
-        wrong = [f"{k}: {len(found[k])} rows, not {len(v)}" for k, v in expected.items() if found[k] != v]
+        wrong = differences(everything(self.lake, self.work.tables), expected)
         problems = stuck + wrong + ([] if froze else ["the disk never froze"])
         print(
             f"step {at:3d} {'; '.join(problems) or 'held'}  ({where.removeprefix(str(self.lake.root))})",

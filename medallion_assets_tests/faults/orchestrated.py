@@ -23,7 +23,7 @@ from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.order import chosen
 from medallion_assets.tables.waiting import why_not
 from medallion_assets.translate import as_asset, asset_key
-from medallion_assets_tests.crash.sweep import everything
+from medallion_assets_tests.crash.sweep import differences, everything
 from medallion_assets_tests.dagster_home import daemon_up, until
 from medallion_assets_tests.faults.trial import fault
 
@@ -136,9 +136,7 @@ def same_as_calm(folder, trial):
     calm, tables = lake_of(folder, "calm"), chosen(PIPELINES, [PIPELINE])
     wrong = [o.error for o in run_tables(tables, calm, trial._spark) if not o.is_well]
     assert not wrong, wrong
-    shaken, still = everything(lake_of(folder), tables), everything(calm, tables)
-    differ = [
-        f"{key}: {len(shaken[key])} rows, not {len(still[key])}" for key in still if shaken[key] != still[key]
-    ]
+    still = everything(calm, tables)
+    differ = differences(everything(lake_of(folder), tables), still)
     assert not differ, "; ".join(differ)
     return f"{sum(map(len, still.values()))} rows of {len(still)} tables are a calm lake's, each once"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medallion_assets.delta import log
 from medallion_assets.ingestion import Source, discover, unseen_files
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion.counting import contents
@@ -83,7 +84,7 @@ def test_a_micro_batch_holds_no_more_files_or_bytes_than_asked(zone, ledger):
     for i in range(7):
         (zone / f"{i}.json").write_text('{"a":1}\n')
     discover(zone, ledger, Source("things", "json", max_files_per_trigger=3))
-    assert ledgers.DeltaTable(str(ledger)).version() == 2
+    assert log.version(ledger) == 2
 
 
 @pytest.mark.parametrize(
