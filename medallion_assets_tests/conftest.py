@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
@@ -30,6 +31,15 @@ def of_this_test_alone(monkeypatch):
 @pytest.fixture(scope="session")
 def spark(medallion_spark):
     return medallion_spark()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def logs_let_go():
+    """Lets go of what Delta remembers of a module's tables: kept for an hour, they fill the heap."""
+    yield
+    spark = SparkSession.getActiveSession()
+    if spark is not None:
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 @pytest.fixture

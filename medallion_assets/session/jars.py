@@ -47,7 +47,13 @@ def _fetch(version: str, folder: Path, java: str) -> None:
         raise JarsMissing(_advice(version, folder, done.stdout[-2000:] + done.stderr[-500:]))
     # A rename, so that a fetch cut off half way is never taken for a whole one.
     staged.chmod(0o755)
-    staged.rename(folder)
+    try:
+        staged.rename(folder)
+    except OSError:
+        # Another process was first.
+        shutil.rmtree(staged)
+        if not folder.is_dir():
+            raise
 
 
 def _ivy(version: str, folder: Path, java: str) -> list[str]:

@@ -7,14 +7,17 @@ import sys
 
 import pytest
 
-SAMPLES = {"school": 12, "full_refresh": 110}
+SAMPLES = {"school": 24, "full_refresh": 110}
 """Every so many steps; `python -m medallion_assets_tests.crash.sweep FOLDER 1 WORK` tries each."""
+
+# Each starts a session of its own and takes minutes.
+WORKS = ["school", pytest.param("full_refresh", marks=pytest.mark.thorough)]
 
 
 @pytest.mark.spark
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler here to build the frozen disk with")
 @pytest.mark.skipif(sys.platform != "linux", reason="the frozen disk is preloaded the way Linux does it")
-@pytest.mark.parametrize("work", SAMPLES)
+@pytest.mark.parametrize("work", WORKS)
 def test_work_frozen_at_a_step_is_made_good_by_doing_it_again(tmp_path, work):
     command = [sys.executable, "-m", "medallion_assets_tests.crash.sweep", str(tmp_path)]
     command += [str(SAMPLES[work]), work]
@@ -22,4 +25,4 @@ def test_work_frozen_at_a_step_is_made_good_by_doing_it_again(tmp_path, work):
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     steps = [line for line in done.stdout.splitlines() if line.startswith("step ")]
     assert done.returncode == 0, "\n".join(steps) + done.stderr[-2000:]
-    assert len(steps) >= 3
+    assert len(steps) >= 2

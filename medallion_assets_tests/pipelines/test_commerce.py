@@ -102,7 +102,7 @@ def test_a_run_killed_before_its_checkpoints_commit_equals_an_undisturbed_one(la
 
     tables = chosen(PIPELINES, ["commerce"])
     calm = Lake(lake.settings.model_copy(update={"lake": tmp_path / "calm"}))
-    for number in range(3):
+    for number in range(2):
         land("commerce", lake.settings.landing, 1, with_faults=number == 1)
         for place in (lake, calm):
             assert not unwell(tables, place, spark)
