@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 from medallion_assets.tables import Pipeline, keep_changes, static, stream
-from medallion_assets.tables.lake import Lake
 from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.standing.lake import Lake
 
 HISTORIES = (1, 10, 100)
 INCREMENTS = 5

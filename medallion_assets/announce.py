@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from medallion_assets.run import Outcome
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.standing.lake import Lake
 
 if TYPE_CHECKING:
     import dagster as dg

@@ -6,9 +6,7 @@ import dagster as dg
 
 from medallion_assets import report
 from medallion_assets.resources import LakeResource
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.verdicts import (
+from medallion_assets.tables.checks.verdicts import (
     CONSERVATION,
     UNIQUE,
     Verdict,
@@ -16,6 +14,8 @@ from medallion_assets.tables.verdicts import (
     set_rule,
     unique_keys,
 )
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.translate import asset_key
 
 GATES: dict[str, Callable[..., Verdict]] = {CONSERVATION: conservation, UNIQUE: unique_keys}

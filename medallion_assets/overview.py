@@ -5,7 +5,7 @@ import dagster as dg
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.reports import statuses
 from medallion_assets.resources import LakeResource
-from medallion_assets.tables.order import chosen
+from medallion_assets.tables.declaration.order import chosen
 from medallion_assets.translate import asset_key
 
 GOLD = [asset_key(t) for p in PIPELINES.values() for t in p.tables.values() if t.layer == "gold"]

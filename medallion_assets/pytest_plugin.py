@@ -25,7 +25,7 @@ class Lakehouse:
     def __init__(self, folder: Path, spark: Any) -> None:
         """Takes an empty folder and what gives the session."""
         from medallion_assets.settings import Settings
-        from medallion_assets.tables.lake import Lake
+        from medallion_assets.tables.standing.lake import Lake
 
         self.lake = Lake(Settings(lake=folder / "lake", landing=folder / "landing").resolved())
         self._spark = spark
@@ -75,7 +75,7 @@ class Lakehouse:
 
     def assert_conserved(self, *tables: Any) -> None:
         """Fails where a record that came in is neither in a table, nor in quarantine, nor counted out."""
-        from medallion_assets.tables.conservation import balance
+        from medallion_assets.tables.checks.conservation import balance
 
         wrong = [f"{t.key}: {books}" for t in tables if not (books := balance(t, self.lake)).holds]
         assert not wrong, "; ".join(wrong)

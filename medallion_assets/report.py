@@ -11,10 +11,10 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.reports import last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.checks.verdicts import Verdict
+from medallion_assets.tables.declaration.table import Read, Table
 from medallion_assets.tables.refresh import Refresh
-from medallion_assets.tables.table import Read, Table
-from medallion_assets.tables.verdicts import Verdict
+from medallion_assets.tables.standing.lake import Lake
 
 Metadata = Mapping[str, Any]
 BAR_WIDTH, PICTURE_HEIGHT, BARS = 14, 60, 24

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.session import start_session
 from medallion_assets.settings import current_settings
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.standing.lake import Lake
 
 
 class LakeResource(ConfigurableResource[Lake]):

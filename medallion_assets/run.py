@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta.stream import Trigger
-from medallion_assets.tables.conservation import Balance, balance
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.checks.conservation import Balance, balance
+from medallion_assets.tables.checks.verdicts import Verdict, verdicts
+from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.refresh import Refresh, refresh
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.verdicts import Verdict, verdicts
+from medallion_assets.tables.standing.lake import Lake
 
 
 @dataclass(frozen=True)

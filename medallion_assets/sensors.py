@@ -10,12 +10,12 @@ from medallion_assets.delta import log
 from medallion_assets.ingestion import unseen_files
 from medallion_assets.ingestion.discovery import Look
 from medallion_assets.resources import LakeResource
-from medallion_assets.tables.arrivals import is_filled, is_overdue, last_pass
-from medallion_assets.tables.declare import Pipeline
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import upstream_first
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.waiting import why_not
+from medallion_assets.tables.declaration.declare import Pipeline
+from medallion_assets.tables.declaration.order import upstream_first
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.arrivals import is_filled, is_overdue, last_pass
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.writing.waiting import why_not
 from medallion_assets.translate import landing_key
 
 EVERY_SECONDS = 15

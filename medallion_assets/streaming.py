@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.ingestion import outcomes as files
 from medallion_assets.run import Outcome, run_tables
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 
 LONGEST_WAIT = 300.0
 """After failures the rounds slow down to this: an outage is not to fill a log."""

@@ -8,8 +8,8 @@ import dagster as dg
 from medallion_assets.announce import materializations
 from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.streaming import stream_tables
-from medallion_assets.tables.declare import Pipeline
-from medallion_assets.tables.order import upstream_first
+from medallion_assets.tables.declaration.declare import Pipeline
+from medallion_assets.tables.declaration.order import upstream_first
 
 
 class StreamConfig(dg.Config):

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from medallion_assets import report
 from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.tables.code import code_version
-from medallion_assets.tables.declare import Pipeline
-from medallion_assets.tables.failures import passes_by_itself
-from medallion_assets.tables.lake import Lake, quarantine_name
+from medallion_assets.tables.checks.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
+from medallion_assets.tables.declaration.declare import Pipeline
+from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.refresh import Refresh, refresh
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
+from medallion_assets.tables.standing.code import code_version
+from medallion_assets.tables.standing.lake import Lake, quarantine_name
+from medallion_assets.tables.writing.failures import passes_by_itself
 
 RETRIES, RETRY_SECONDS = 2, 30.0
 

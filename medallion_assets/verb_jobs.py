@@ -6,8 +6,8 @@ import dagster as dg
 
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.order import chosen
+from medallion_assets.tables.declaration.order import chosen
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.verbs import VERBS, Asked, Told
 
 DESTROYS = ("reset",)

@@ -11,10 +11,10 @@ from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.settings import Settings
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import chosen
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.order import chosen
 from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs import VERBS, Asked
 
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))

@@ -36,6 +36,18 @@ MAY_IMPORT = {
     "streaming": {"run", "tables", "ingestion"},
 }
 
+ROOMS_OF_TABLES = (
+    "declaration",
+    "standing",
+    "quarantine",
+    "checks",
+    "judgement",
+    "writing",
+    "replaying",
+    "refresh",
+)
+"""What ``tables`` is made of, from the ground up: a room knows those below it only."""
+
 
 def imports(file):
     for node in ast.walk(ast.parse(file.read_text())):
@@ -60,6 +72,14 @@ def test_a_file_imports_only_from_rooms_below_it(file):
         assert ours <= MAY_IMPORT[room(file)]
     if room(file) not in DAGSTER_ROOMS:
         assert not [name for name in found if name.split(".")[0].startswith("dagster")]
+
+
+@pytest.mark.parametrize("file", sorted(HOUSE.glob("tables/**/[a-z]*.py")), ids=lambda f: f.stem)
+def test_a_file_of_tables_imports_only_from_its_rooms_below(file):
+    mine = file.relative_to(HOUSE / "tables").with_suffix("").parts[0]
+    inside = {name.split(".")[2] for name in imports(file) if name.startswith("medallion_assets.tables.")}
+    below = ROOMS_OF_TABLES[: ROOMS_OF_TABLES.index(mine) + 1]
+    assert inside <= set(below)
 
 
 @pytest.mark.parametrize("layer", sorted(HOUSE.glob("pipelines/*/*.py")), ids=lambda f: f.stem)

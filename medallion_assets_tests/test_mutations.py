@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.tables import Pipeline, stream
+from medallion_assets.tables.checks.verdicts import verdicts
 from medallion_assets.tables.refresh import refresh
-from medallion_assets.tables.verdicts import verdicts
 from medallion_assets_tests.shop import ABOVE_ZERO, json_lines
 
 pytestmark = pytest.mark.spark

@@ -7,9 +7,9 @@ from medallion_assets import translate
 from medallion_assets.delta.errors import TableBusy
 from medallion_assets.pipelines.school import bronze
 from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.tables.errors import ExpectationFailed, RefreshFailed
-from medallion_assets.tables.failures import passes_by_itself
+from medallion_assets.tables.declaration.errors import ExpectationFailed, RefreshFailed
 from medallion_assets.tables.refresh import Refresh
+from medallion_assets.tables.writing.failures import passes_by_itself
 
 
 @pytest.fixture

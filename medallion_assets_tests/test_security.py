@@ -10,7 +10,7 @@ from medallion_assets.definitions import defs
 from medallion_assets.ingestion import copy_into
 from medallion_assets.simulators import land
 from medallion_assets.tables import Pipeline
-from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.declaration.errors import DeclarationError
 
 REPOSITORY = Path(medallion_assets.__file__).parents[1]
 CLIMBING = [

@@ -13,7 +13,7 @@ from medallion_assets.resources import LakeResource
 from medallion_assets.sensors import requested
 from medallion_assets.simulators import land
 from medallion_assets.tables import Pipeline
-from medallion_assets.tables.arrivals import take_arrivals
+from medallion_assets.tables.standing.arrivals import take_arrivals
 
 
 @pytest.fixture

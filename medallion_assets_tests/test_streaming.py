@@ -13,7 +13,7 @@ from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.run import run_tables
 from medallion_assets.simulators import land
 from medallion_assets.streaming import stream_tables
-from medallion_assets.tables.order import chosen
+from medallion_assets.tables.declaration.order import chosen
 from medallion_assets_tests.shop import chain, totals_file
 
 BRONZE = "school/bronze/courses"

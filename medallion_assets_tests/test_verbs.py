@@ -7,7 +7,7 @@ import pytest
 
 from medallion_assets.delta import log
 from medallion_assets.tables import Pipeline, expect
-from medallion_assets.tables.choice import Choice
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.shop import chain, orders_file, orders_of
 

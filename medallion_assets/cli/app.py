@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from medallion_assets.settings import current_settings
-from medallion_assets.tables.errors import UnknownTable
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import chosen
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.errors import UnknownTable
+from medallion_assets.tables.declaration.order import chosen
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
 USAGE_ERROR = 2

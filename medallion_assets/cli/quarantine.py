@@ -8,7 +8,7 @@ from medallion_assets.cli.app import Names, app, table_of, tables_of, the_lake
 from medallion_assets.cli.verbs import DryRun, Files, carry_out
 from medallion_assets.ingestion.quarantine import REASONS
 from medallion_assets.reports import quarantine_counts, quarantine_rows, show
-from medallion_assets.tables.choice import Choice
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.verbs import Asked
 
 quarantine = typer.Typer(no_args_is_help=True, help="What could not be a row, and why.")

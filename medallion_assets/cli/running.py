@@ -12,8 +12,8 @@ from medallion_assets.cli.verbs import carry_out
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.reports import show
 from medallion_assets.run import run_tables
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs import Asked
 
 

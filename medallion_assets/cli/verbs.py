@@ -7,7 +7,7 @@ import typer
 
 from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
 from medallion_assets.reports import show
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
 from medallion_assets.verbs import VERBS, Asked, Told
 from medallion_assets.verbs.asked import Spark
 

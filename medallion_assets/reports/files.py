@@ -6,8 +6,8 @@ from medallion_assets.delta import progress
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.listing import overlooked
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 
 COLUMNS = ("path", "size", "create_time", "discovery_time", "processed_time", "commit_time",
            "archive_time", "archive_mode", "move_location", "status", "reason", "rows_read", "rows_loaded",

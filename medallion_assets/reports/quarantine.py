@@ -3,8 +3,8 @@
 from typing import Any
 
 from medallion_assets.delta import log
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 
 BY_RULE = """
 SELECT rule, reason_class, count(*) AS rows, min(quarantined_at) AS first_seen

@@ -7,9 +7,9 @@ from typing import Any
 
 from medallion_assets.delta import batches, log
 from medallion_assets.ingestion.quarantine import held_rows
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.verdicts import verdicts
+from medallion_assets.tables.checks.verdicts import verdicts
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 
 
 def statuses(tables: Iterable[Table], lake: Lake) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
 """The public words of the declarative layer; what follows from them knows nothing of Dagster."""
 
-from medallion_assets.tables.declare import Pipeline
-from medallion_assets.tables.expectations import accepted_values, expect
-from medallion_assets.tables.keep_changes import keep_changes
-from medallion_assets.tables.layout import Layout
-from medallion_assets.tables.set_rules import null_rate, references, row_count, unique
-from medallion_assets.tables.table import Table, static, stream
+from medallion_assets.tables.declaration.declare import Pipeline
+from medallion_assets.tables.declaration.expectations import accepted_values, expect
+from medallion_assets.tables.declaration.keep_changes import keep_changes
+from medallion_assets.tables.declaration.layout import Layout
+from medallion_assets.tables.declaration.set_rules import null_rate, references, row_count, unique
+from medallion_assets.tables.declaration.table import Table, static, stream
 
 __all__ = [
     "Layout",

@@ -12,17 +12,17 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger, drop_older_copy
-from medallion_assets.tables.arrivals import take_arrivals, take_away
-from medallion_assets.tables.aside import worked_aside
-from medallion_assets.tables.errors import CheckpointDamaged
-from medallion_assets.tables.gate import refuse_unfit
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.query import taken
-from medallion_assets.tables.replay import finish_replay, is_pending
-from medallion_assets.tables.starts import begin_anew
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.waiting import why_not
-from medallion_assets.tables.writer import sole_writer
+from medallion_assets.tables.checks.gate import refuse_unfit
+from medallion_assets.tables.declaration.errors import CheckpointDamaged
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.replaying.replay import finish_replay, is_pending
+from medallion_assets.tables.standing.arrivals import take_arrivals, take_away
+from medallion_assets.tables.standing.aside import worked_aside
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import begin_anew
+from medallion_assets.tables.standing.writer import sole_writer
+from medallion_assets.tables.writing.query import taken
+from medallion_assets.tables.writing.waiting import why_not
 
 Done = tuple[str, list[Batch]]
 """Why nothing was done, empty where something was, and the micro-batches."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.quarantine.choice import Choice
 
 Spark = Callable[[], SparkSession]
 """Gives the session; called only where a verb cannot answer from the log."""

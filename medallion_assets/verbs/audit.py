@@ -13,9 +13,9 @@ from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.counting import contents
 from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.quarantine import REPLAYED
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs.asked import Asked, Spark, Told
 
 NAMED = 5

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.commit import Stamp, append
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.pins import at_version
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.writer import sole_writer
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.pins import at_version
+from medallion_assets.tables.standing.writer import sole_writer
 
 KEPT = ("checkpoint", "batches", "start.json", "idle.json", "followed.json", "following.json")
 """Bookkeeping that belongs to the rows: put back with them, or the next run would take rows twice."""

@@ -8,11 +8,11 @@ from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
 from medallion_assets.ingestion.quarantine import held_rows
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.replay import is_pending
-from medallion_assets.tables.starts import position
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.replaying.replay import is_pending
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import position
 from medallion_assets.verbs.asked import Asked, Spark, Told
 
 LOG_DAYS = 30

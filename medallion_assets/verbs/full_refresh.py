@@ -4,15 +4,15 @@ import uuid
 from dataclasses import replace
 
 from medallion_assets.delta import log
-from medallion_assets.tables.aside import Aside, worked_aside
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import GateClosed
-from medallion_assets.tables.gate import refuse_unfit
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.checks.gate import refuse_unfit
+from medallion_assets.tables.declaration.errors import GateClosed
+from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.refresh import take_new
-from medallion_assets.tables.starts import begin_anew
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.writer import sole_writer
+from medallion_assets.tables.standing.aside import Aside, worked_aside
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import begin_anew
+from medallion_assets.tables.standing.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 from medallion_assets.verbs.before import remember
 

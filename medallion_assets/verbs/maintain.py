@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.ingestion.outcomes import outcomes_of
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.starts import idle_at, position
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.writer import sole_writer
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import idle_at, position
+from medallion_assets.tables.standing.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told
 
 LEAST_DAYS = 7

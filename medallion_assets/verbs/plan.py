@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from medallion_assets.delta import log
 from medallion_assets.ingestion import unseen_files
 from medallion_assets.ingestion.discovery import Look
-from medallion_assets.tables.arrivals import is_filled
-from medallion_assets.tables.code import code_version, committed_code
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.replay import is_pending
-from medallion_assets.tables.starts import position
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.waiting import why_not
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.replaying.replay import is_pending
+from medallion_assets.tables.standing.arrivals import is_filled
+from medallion_assets.tables.standing.code import code_version, committed_code
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import position
+from medallion_assets.tables.writing.waiting import why_not
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
 
 

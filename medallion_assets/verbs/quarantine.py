@@ -6,11 +6,11 @@ from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.ingestion.quarantine import held_rows
 from medallion_assets.ingestion.unrescue import unrescue
-from medallion_assets.tables.discard import discard as given_up
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.replay import replay as taken_again
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.writer import sole_writer
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.quarantine.discard import discard as given_up
+from medallion_assets.tables.replaying.replay import replay as taken_again
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
 
 RESCUED = "rescued"

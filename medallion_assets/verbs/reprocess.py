@@ -7,9 +7,9 @@ from pathlib import Path
 from medallion_assets.delta.batches import write_json
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion.replacing import REPROCESSED
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.refresh import refresh
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 
 NEWEST = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.outcomes import outcomes_of
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of
 
 

@@ -1,10 +1,10 @@
 """``reset_checkpoint``: a table's stream begins with a new checkpoint; its rows stay."""
 
 from medallion_assets.delta import log, progress
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.starts import forget_checkpoint
-from medallion_assets.tables.table import Table
-from medallion_assets.tables.writer import sole_writer
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import forget_checkpoint
+from medallion_assets.tables.standing.writer import sole_writer
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 
 

@@ -1,8 +1,8 @@
 """``undo``: a table as it was before its last full refresh."""
 
 from medallion_assets.delta import log
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs.asked import Asked, Spark, Told, downstream_of, refused
 from medallion_assets.verbs.before import put_back, remembered
 

@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 
 from medallion_assets.ingestion.discovery import Look
 from medallion_assets.ingestion.validate import Validation, validated
-from medallion_assets.tables.bronze import judged_records, place_of
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.table import Table
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.writing.bronze import judged_records, place_of
 from medallion_assets.verbs.asked import Asked, Spark, Told
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import chosen
+from medallion_assets.tables.declaration.order import chosen
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets_tests.crash.sweep import differences, everything
 
 MEDALLION = str(Path(sys.executable).with_name("medallion"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from medallion_assets.delta import log
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets_tests.crash.works import WORKS, run
 
 # What an undisturbed run and a repeated one may differ in.

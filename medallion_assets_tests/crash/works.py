@@ -9,8 +9,8 @@ from medallion_assets.pipelines import PIPELINES
 from medallion_assets.run import run_tables
 from medallion_assets.simulators import land
 from medallion_assets.tables import Pipeline, keep_changes, stream
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import chosen
+from medallion_assets.tables.declaration.order import chosen
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.trial import shop_tables
 from medallion_assets_tests.shop import totals_file

@@ -93,7 +93,7 @@ def odd_kinds(trial):
 
 @fault("C5", "a file that goes between discovery and reading", "told as missing, and taken when it is back")
 def gone_before_reading(trial):
-    from medallion_assets.tables.arrivals import take_arrivals
+    from medallion_assets.tables.standing.arrivals import take_arrivals
 
     file = trial.send()
     trial.send()

@@ -19,9 +19,9 @@ from medallion_assets.resources import LakeResource, SparkResource
 from medallion_assets.run import run_tables
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
-from medallion_assets.tables.lake import Lake
-from medallion_assets.tables.order import chosen
-from medallion_assets.tables.waiting import why_not
+from medallion_assets.tables.declaration.order import chosen
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.writing.waiting import why_not
 from medallion_assets.translate import as_asset, asset_key
 from medallion_assets_tests.crash.sweep import differences, everything
 from medallion_assets_tests.dagster_home import daemon_up, until

@@ -13,7 +13,7 @@ from medallion_assets.delta import log
 from medallion_assets.ingestion.quarantine import RAW
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.tables import Pipeline, expect, stream
-from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.checks.conservation import balance
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.ingestion import autoload_to_table
 from medallion_assets.reports.files import files_of
 from medallion_assets.tables import Pipeline
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.checks.verdicts import every_file_taken
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.tables.refresh import refresh
-from medallion_assets.tables.replay import replay
-from medallion_assets.tables.verdicts import every_file_taken
+from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark

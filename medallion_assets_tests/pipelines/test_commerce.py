@@ -11,7 +11,7 @@ import pytest
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.run import run_tables
 from medallion_assets.simulators import land
-from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.checks.conservation import balance
 from medallion_assets_tests.crash.sweep import everything
 
 pytestmark = pytest.mark.spark
@@ -97,8 +97,8 @@ def forget_the_last_commit(lake):
 
 
 def test_a_run_killed_before_its_checkpoints_commit_equals_an_undisturbed_one(lake, run, spark, tmp_path):
-    from medallion_assets.tables.lake import Lake
-    from medallion_assets.tables.order import chosen
+    from medallion_assets.tables.declaration.order import chosen
+    from medallion_assets.tables.standing.lake import Lake
 
     tables = chosen(PIPELINES, ["commerce"])
     calm = Lake(lake.settings.model_copy(update={"lake": tmp_path / "calm"}))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.replay import replay
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.quarantine.choice import Choice
+from medallion_assets.tables.replaying.replay import replay
 
 
 @pytest.fixture

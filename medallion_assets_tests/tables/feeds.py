@@ -3,9 +3,9 @@
 from medallion_assets.delta import log
 from medallion_assets.settings import Settings
 from medallion_assets.tables import Pipeline, keep_changes, stream
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.lake import Lake
+from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.standing.lake import Lake
 from medallion_assets_tests.shop import json_lines
 
 SCHEMA = "id STRING, at INT, op STRING, city STRING, note STRING"

@@ -3,7 +3,7 @@
 import pytest
 
 from medallion_assets.tables import Pipeline
-from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.refresh import refresh
 from medallion_assets_tests.shop import orders_of, totals_file
 

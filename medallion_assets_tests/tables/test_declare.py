@@ -3,7 +3,7 @@
 import pytest
 
 from medallion_assets.tables import Pipeline, expect, static, stream
-from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.declaration.errors import DeclarationError
 
 
 @pytest.fixture

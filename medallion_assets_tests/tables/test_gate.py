@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
-from medallion_assets.tables import Pipeline, aside, expect, stream, unique
-from medallion_assets.tables.errors import DeclarationError, GateClosed
+from medallion_assets.tables import Pipeline, expect, stream, unique
+from medallion_assets.tables.declaration.errors import DeclarationError, GateClosed
+from medallion_assets.tables.standing import aside
 from medallion_assets.verbs import VERBS
 from medallion_assets_tests.shop import ABOVE_ZERO, orders_file, orders_of
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta import log
 from medallion_assets.simulators import land
 from medallion_assets.tables import Pipeline, expect, stream
-from medallion_assets.tables.conservation import balance
+from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.refresh import refresh
 from medallion_assets_tests.shop import json_lines
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medallion_assets.tables import keep_changes
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.errors import DeclarationError
 from medallion_assets.tables.refresh import refresh
 from medallion_assets_tests.shop import json_lines
 from medallion_assets_tests.tables.feeds import loaded, model_rows, people, sortable, table_rows

@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.tables import Pipeline, expect, keep_changes, stream
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import RefreshFailed
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.errors import RefreshFailed
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.tables.refresh import full_refresh
-from medallion_assets.tables.replay import replay
+from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark

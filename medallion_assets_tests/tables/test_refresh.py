@@ -5,8 +5,8 @@ import json
 import pytest
 
 from medallion_assets.tables import Pipeline, expect
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import ExpectationFailed
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.errors import ExpectationFailed
 from medallion_assets.tables.refresh import refresh
 from medallion_assets_tests.shop import orders_and_sales, totals_file
 

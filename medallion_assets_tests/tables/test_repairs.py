@@ -3,10 +3,10 @@
 import pytest
 
 from medallion_assets.tables import Pipeline, keep_changes, stream
-from medallion_assets.tables import replay_ways as engine
-from medallion_assets.tables.choice import Choice
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.tables.refresh import full_refresh
-from medallion_assets.tables.replay import replay
+from medallion_assets.tables.replaying import replay_ways as engine
+from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order
 
 pytestmark = pytest.mark.spark

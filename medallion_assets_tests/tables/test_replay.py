@@ -5,10 +5,10 @@ import json
 import pytest
 
 from medallion_assets.tables import expect
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.discard import discard
-from medallion_assets.tables.errors import ReplayRefused
-from medallion_assets.tables.replay import replay
+from medallion_assets.tables.declaration.errors import ReplayRefused
+from medallion_assets.tables.quarantine.choice import Choice
+from medallion_assets.tables.quarantine.discard import discard
+from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order
 
 pytestmark = pytest.mark.spark

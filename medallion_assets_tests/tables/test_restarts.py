@@ -8,9 +8,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta.errors import TableBusy
 from medallion_assets.delta.lease import held
 from medallion_assets.tables import Pipeline, expect, stream
-from medallion_assets.tables import write as writes
-from medallion_assets.tables.errors import CheckpointMismatch
+from medallion_assets.tables.declaration.errors import CheckpointMismatch
 from medallion_assets.tables.refresh import refresh
+from medallion_assets.tables.writing import write as writes
 from medallion_assets_tests.shop import orders_and_sales, orders_of, totals_file
 
 pytestmark = pytest.mark.spark

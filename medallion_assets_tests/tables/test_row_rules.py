@@ -3,10 +3,10 @@
 import pytest
 
 from medallion_assets.tables import Pipeline, expect, keep_changes, references, stream, unique
-from medallion_assets.tables.choice import Choice
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import DeclarationError
-from medallion_assets.tables.replay import replay
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.errors import DeclarationError
+from medallion_assets.tables.quarantine.choice import Choice
+from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, bought, json_lines, orders_and_sales, orders_of
 
 HELD = "shop/quarantine/sales"

@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion_assets.delta.batches import Batch, record
-from medallion_assets.tables.verdicts import expectations
+from medallion_assets.tables.checks.verdicts import expectations
 from medallion_assets_tests.shop import ABOVE_ZERO, orders_and_sales
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

@@ -6,8 +6,8 @@ from deltalake import write_deltalake
 
 from medallion_assets.delta.batches import Batch, record
 from medallion_assets.tables import Pipeline, null_rate, references, row_count, stream, unique
-from medallion_assets.tables.errors import DeclarationError
-from medallion_assets.tables.verdicts import set_rule, verdicts
+from medallion_assets.tables.checks.verdicts import set_rule, verdicts
+from medallion_assets.tables.declaration.errors import DeclarationError
 
 
 def shop_with(*rules):

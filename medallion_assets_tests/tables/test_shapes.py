@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.tables import Layout, Pipeline, static, stream
-from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.declaration.errors import DeclarationError
 from medallion_assets.tables.refresh import refresh
 from medallion_assets_tests.shop import json_lines
 

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import batches
 from medallion_assets.tables import Pipeline, stream
-from medallion_assets.tables.conservation import balance
-from medallion_assets.tables.errors import DeclarationError
+from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.tables.declaration.errors import DeclarationError
 from medallion_assets.tables.refresh import refresh
 from medallion_assets_tests.shop import json_lines
 
@@ -139,7 +139,7 @@ def test_a_query_that_no_longer_fits_its_state_names_the_verb_that_mends_it(land
         sums = F.count("*").alias("clicks"), F.max("at").alias("last")
         return clicks.groupBy(F.window("at", "30 seconds").alias("window"), "who").agg(*sums)
 
-    from medallion_assets.tables.starts import begin_anew
+    from medallion_assets.tables.standing.starts import begin_anew
 
     with pytest.raises(Exception, match=r"shop/gold/windows: .*medallion full_refresh shop/gold/windows"):
         land((clicks, windows), "2.json", at(1))

@@ -1,0 +1,101 @@
+"""How a replay reaches its table: by an append, by its keys made anew, or by its groups made anew."""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import append
+from medallion_assets.ingestion.quarantine import REPLAYED
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.judgement.judge import counted, written_columns
+from medallion_assets.tables.quarantine.entries import move_entries
+from medallion_assets.tables.quarantine.held_poison import HELD
+from medallion_assets.tables.replaying.failed_rows import ended, repaired_inputs, through_query
+from medallion_assets.tables.replaying.replay_verdict import changes_of, verdict_of
+from medallion_assets.tables.replaying.retried import Trial, chosen, repaired_typed, signed, tries_of
+from medallion_assets.tables.standing.file_counts import retell
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.pins import at_version
+from medallion_assets.tables.standing.starts import begin_anew
+from medallion_assets.tables.writing.correct import Reach, remade
+from medallion_assets.tables.writing.query import taken
+
+Way = Callable[[Trial, Table, Lake, SparkSession], dict[str, int]]
+"""Writes what a replay gives, once however often it is done; gives counts of ``judge`` as they moved."""
+
+
+def way_of(table: Table) -> Way:
+    """Gives how this table takes replayed rows."""
+    if table.counts_rows:
+        return groups_made_anew
+    return keys_made_anew if table.source is None and table.remade_by else appended
+
+
+def appended(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
+    """Appends the rows that are good now: rows without keys, and bronze."""
+    stamp = trial.stamp(table)
+    entries = chosen(spark, table, lake, trial).persist()
+    rows, misfits = verdict_of(entries, table, lake, trial)
+    verdict = rows.persist()
+    counts = counted(verdict, table)
+    good = verdict.where("_outcome = 'good'").select(*(f"`{c}`" for c in written_columns(verdict)))
+    append(good, lake.path(table), stamp)
+    changes = changes_of(verdict, misfits, entries, table, lake, trial)
+    move_entries(changes, lake.quarantine(table), stamp)
+    if table.source:
+        files = [row[0] for row in entries.select("source_file").distinct().collect() if row[0]]
+        retell(spark, table, lake, files, trial.run_id)
+    counts["quarantine"] += misfits.where("status = 'open'").count()
+    return counts | {"was:quarantine": entries.count()}
+
+
+def keys_made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
+    """Makes the keys of the rows anew, as they were and as they are now."""
+    entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
+    typed = repaired_typed(entries, table, lake, trial).persist()
+    inputs = repaired_inputs(entries.where(HELD), table, lake, trial)
+    tries = tries_of(typed.where("_unfit IS NULL"), trial).unionByName(tries_of(inputs, trial))
+    move_entries(tries, path, trial.stamp(table, "/try"))
+    names = table.remade_by
+    keys = typed.select(*(f"was.`{n}`" for n in names)).union(typed.select(*(f"now.`{n}`" for n in names)))
+    taken = through_query(inputs, table, lake, trial)
+    keys = keys.union(taken.select(*names)).distinct().persist()
+    reach = Reach(keys, Span(trial.upto, trial.upto), trial.pins, trial.pins, replay=trial.id)
+    counts = remade(spark, table, lake, reach, trial.stamp(table))
+    failed = inputs.count()
+    if failed:
+        # Asked first, since a merge costs two seconds, also of nothing; tried once, by the move above.
+        ends = signed(ended(inputs), trial).withColumn("attempts", F.lit(0))
+        move_entries(ends, path, trial.stamp(table, "/settle"))
+    # Rows the query failed on stood in quarantine, and in no frame it could give.
+    counts["was:quarantine"] = counts.get("was:quarantine", 0) + failed
+    return counts
+
+
+def groups_made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
+    """Mends rows an aggregate's query failed on, and makes the aggregate anew with them."""
+    entries = _of_the_same_texts(chosen(spark, table, lake, trial), table, lake, trial)
+    inputs = repaired_inputs(entries, table, lake, trial).persist()
+    refuse_what_fails(inputs, table, lake, trial)
+    move_entries(signed(ended(inputs), trial), lake.quarantine(table), trial.stamp(table, "/settle"))
+    count = inputs.count()
+    begin_anew(table, lake)
+    taken(table, lake, spark, trial.run_id, "availableNow")
+    return {"good": count, "was:quarantine": count}
+
+
+def refuse_what_fails(inputs: DataFrame, table: Table, lake: Lake, trial: Trial) -> None:
+    """Raises what the query raises where it fails on such rows still."""
+    through_query(inputs, table, lake, trial).write.format("noop").mode("overwrite").save()
+
+
+def _of_the_same_texts(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:
+    """Gives the entries, and every other of a row that is the same to the letter.
+
+    A stream cannot tell such rows from one another: they are held, and mended, together.
+    """
+    every = at_version(entries.sparkSession, lake.quarantine(table), trial.version)
+    open_still = every.where(f"{HELD} AND status <> '{REPLAYED}'")
+    return open_still.join(entries.select("row").distinct(), "row", "left_semi").select(entries.columns)

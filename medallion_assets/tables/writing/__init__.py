@@ -1,0 +1,1 @@
+"""How a micro-batch reaches its table: each once, however often it is replayed."""

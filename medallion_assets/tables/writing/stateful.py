@@ -1,0 +1,83 @@
+"""A micro-batch of a query that keeps state in its checkpoint: its groups, whole or as they changed."""
+
+import time
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from medallion_assets.delta import batches, progress
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.merge import upsert
+from medallion_assets.delta.stream import State
+from medallion_assets.tables.declaration.layout import laid_out
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.judgement.late import has_sessions, late_rows, open_rows
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import span_of
+from medallion_assets.tables.writing.poison_of_groups import rows_left_out
+
+
+def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Batch:
+    """Rewrites the table with the whole aggregate (complete), or merges the groups that changed (update)."""
+    started, path = time.monotonic(), lake.path(table)
+    rows = laid_out(rows, table.layout, path, table.key)
+    if stamp.committed_to(path):
+        # Delta would skip the write without reading the rows; Spark then finds its state stores
+        # uncommitted and refuses the batch at every retry, for ever.
+        rows.write.format("noop").mode("overwrite").save()
+    elif table.output_mode == "append" and stamp.batch_id > 0:
+        append(rows, path, stamp)
+    elif table.output_mode == "complete" or stamp.batch_id == 0:
+        # State that begins anew begins with all of upstream: what stood before is replaced by it.
+        append(rows, path, stamp, mode="overwrite", keep_schema=table.layout.is_asked_for)
+    else:
+        _merge(rows, table, lake, stamp)
+    span = span_of(table, lake, stamp.batch_id)
+    late = late_rows(rows.sparkSession, table, lake, span, stamp.batch_id)
+    held = rows_left_out(rows.sparkSession, table, lake, span, stamp)
+    seconds, anew = time.monotonic() - started, stamp.batch_id == 0
+    return Batch(stamp.batch_id, held, 0, held, seconds=seconds, run_id=stamp.run_id,
+                 strategy=table.output_mode, late=late, whole=anew)  # fmt: skip
+
+
+def _merge(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> None:
+    # MERGE reads its source twice, which would run the stateful query twice and count its rows double.
+    once = rows.persist()
+    try:
+        once.count()
+        upsert(once, lake.path(table), stamp, table.unique_by)
+    finally:
+        once.unpersist()
+
+
+def with_states(
+    done: list[Batch], states: dict[int, State], table: Table, lake: Lake, rows: DataFrame
+) -> list[Batch]:
+    """Gives the batches with what their query said of its state, and keeps them so."""
+    if not table.stateful:
+        return done
+    told: list[Batch] = []
+    for batch in done:
+        # The totals of a batch were made from those before it, as these were told then.
+        moved = sum(now.late - then.late for now, then in zip(told, done, strict=False))
+        known = replace(batch, total_late=batch.total_late + moved)
+        state = states.get(batch.number)
+        told.append(_with_state(known, state, table, lake, rows) if state else known)
+    return told
+
+
+def _with_state(batch: Batch, state: State, table: Table, lake: Lake, rows: DataFrame) -> Batch:
+    late = state.passed_over if has_sessions(rows) else batch.late
+    told = replace(
+        batch,
+        late=late,
+        total_late=batch.total_late - batch.late + late,
+        watermark=state.watermark,
+        open_groups=state.groups,
+        state_bytes=state.bytes,
+        open_rows=open_rows(rows.sparkSession, table, lake, batch.number),
+    )
+    query = progress.query_id(lake.state(table, "checkpoint"))
+    batches.record(lake.state(table, "batches"), query, told)
+    return told

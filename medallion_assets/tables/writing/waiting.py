@@ -1,0 +1,33 @@
+"""Whether a table has anything to take, told from logs alone."""
+
+from medallion_assets.delta import log, progress
+from medallion_assets.tables.declaration.errors import CheckpointMismatch
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.arrivals import is_filled
+from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.starts import idle_at, noted_version, position
+from medallion_assets.tables.writing.static_changes import moved_statics
+
+
+def why_not(table: Table, lake: Lake) -> str:
+    """Says why a refresh has nothing to do, empty where it has; needs no JVM."""
+    checkpoint = lake.state(table, "checkpoint")
+    if progress.last_number(checkpoint / "commits") >= 0 and not log.exists(lake.path(table)):
+        raise CheckpointMismatch(
+            f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
+            f"would bring only new rows. Upstream still holds them all: run `medallion reset {table.key} "
+            "--yes`, which takes what is made from it too, and run again to make all of it anew."
+        )
+    if is_filled(table, lake):
+        return "filled once, and left as it is"
+    newest = log.version(lake.upstream_log(table))
+    if newest is None:
+        return "nothing has landed yet" if table.source else "its upstream has no rows yet"
+    missing = [t.key for t in table.statics.values() if not log.exists(lake.path(t))]
+    if missing:
+        return f"waits for {', '.join(missing)}, which it reads and which has no rows yet"
+    at = position(table, lake)
+    new = newest > max(at.version, idle_at(table, lake), noted_version(table, lake))
+    if new or at.partly or progress.is_interrupted(checkpoint) or any(moved_statics(table, lake)):
+        return ""
+    return "nothing new"
