@@ -9,8 +9,8 @@ from medallion_assets.delta.errors import TableBusy
 from medallion_assets.delta.lease import held
 from medallion_assets.tables import Pipeline, expect, stream
 from medallion_assets.tables.declaration.errors import CheckpointMismatch
+from medallion_assets.tables.quarantine import quarantined
 from medallion_assets.tables.refresh import refresh
-from medallion_assets.tables.writing import write as writes
 from medallion_assets_tests.shop import orders_and_sales, orders_of, totals_file
 
 pytestmark = pytest.mark.spark
@@ -22,17 +22,14 @@ def test_a_crash_between_table_and_quarantine_neither_loses_nor_doubles(
     orders, sales = orders_and_sales(expect("above_zero", "total > 0"))
     drop("shop/orders", "a.json", totals_file(1, -1))
     refreshed(orders)
-    real = writes.append
 
-    def dies_at_the_quarantine(rows, path, stamp, **options):
-        if "quarantine" in str(path):
-            raise OSError("the machine went away")
-        real(rows, path, stamp, **options)
+    def dies(*_):
+        raise OSError("the machine went away")
 
-    monkeypatch.setattr(writes, "append", dies_at_the_quarantine)
-    with pytest.raises(Exception, match="the machine went away"):
-        refreshed(sales)
-    monkeypatch.setattr(writes, "append", real)
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantined, "append", dies)
+        with pytest.raises(Exception, match="the machine went away"):
+            refreshed(sales)
     refreshed(sales)
     assert len(rows_of("shop/silver/sales")) == len(rows_of("shop/quarantine/sales")) == 1
 
