@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-SAMPLES = {"school": 24, "full_refresh": 110}
+SAMPLES = {"school": 36, "full_refresh": 110}
 """Every so many steps; `python -m medallion_assets_tests.crash.sweep FOLDER 1 WORK` tries each."""
 
 # Each starts a session of its own and takes minutes.
