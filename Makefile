@@ -40,7 +40,7 @@ test: .venv/made ## Set up and pass lint, types and all tests
 fast: .venv/made ## Only the tests that need no Spark (seconds)
 	$(BIN)/python -m pytest -m "not spark"
 
-thorough: .venv/made ## The cases that are too many for each change (15 minutes)
+thorough: .venv/made ## The cases that are too many for each change
 	$(BIN)/python -m pytest -m thorough
 
 faults: .venv/made ## The fault matrix: each fault injected for real, with what was seen
