@@ -5,10 +5,19 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DoubleType, FloatType, StringType, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DoubleType,
+    FloatType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from medallion_assets.delta.names import quoted
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.line_parts import LineParts
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.quarantine import NO_FIT
 from medallion_assets.ingestion.rescue import FIELDS, rescued_from_json, something_left_over
@@ -18,6 +27,9 @@ UNFIT = "_unfit"
 STRICT = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
 PARSER = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, **STRICT}
 MALFORMED_INSIDE = "malformed JSON, or a nested object that repeats a key"
+FROM = StructType(
+    [StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType())]
+)
 LONGEST = 8 << 20
 """Characters of one record; a VARIANT, which rescue reads fields through, holds 16 MiB."""
 
@@ -51,34 +63,36 @@ def json_records(
 ) -> DataFrame:
     """Gives one row per non-blank line; the frame's columns are those of ``reading``.
 
-    Read as text and parsed after, since Spark's JSON reader drops the second value of a line, what
-    follows a value, and lines that hold no object, all without a word; but files that hold nothing of
-    the kind (``fitting``) are left to it.
+    Lines that fit the schema come typed (``fitting``). The others are read as text and parsed after, since
+    Spark's JSON reader drops the second value of a line, what follows a value, and lines that hold no
+    object, all without a word.
     """
-    fit = [file for file in files if staging.fits(file, schema)]
-    frames = [_read_at_once(spark, fit, source, schema, staging)] if fit else []
-    others = [file for file in files if file not in fit]
-    frames += [parsed_lines(json_lines(spark, others, staging), source, schema)] if others else []
+    parts = staging.in_parts(files, schema) if source.format == "json" else LineParts(whole=list(files))
+    frames = [_typed(spark, parts.fitting, source, schema)] if parts.fitting else []
+    lines = [judged_lines(_untyped(spark, parts.others))] if parts.others else []
+    lines += [json_lines(spark, parts.whole, staging)] if parts.whole else []
+    frames += [parsed_lines(reduce(DataFrame.unionByName, lines), source, schema)] if lines else []
     return reduce(DataFrame.unionByName, frames)
 
 
-def _read_at_once(
-    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
-) -> DataFrame:
-    reader = spark.read.schema(StructType([*schema.fields]).add(UNFIT, StringType()))
-    reader = reader.options(**PARSER, **_times(source)).option("recursiveFileLookup", "true")
-    frame = reader.json([staging.readable(file) for file in files])
-    # Spark refuses a query of the corrupt record column alone: the first column stands by.
-    beside = F.coalesce(F.length(F.col(quoted(schema.names[0])).cast("string")), F.lit(0)) >= 0
-    unfit = F.when(beside & F.col(UNFIT).isNotNull(), F.lit(NO_FIT))
-    return frame.select(
-        *map(quoted, schema.names),
-        *([F.lit(None).cast("string").alias(source.rescued)] if source.rescued else []),
-        F.col(UNFIT).alias("_raw"),
-        unfit.alias("_reason"),
-        staging.original().alias("_source_file"),
-        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+def _typed(spark: SparkSession, paths: list[str], source: Source, schema: StructType) -> DataFrame:
+    wanted = StructType([*schema.fields, *FROM.fields])
+    return (
+        spark.read.schema(wanted)
+        .parquet(*paths)
+        .select(
+            *map(quoted, schema.names),
+            *([F.lit(None).cast("string").alias(source.rescued)] if source.rescued else []),
+            F.lit(None).cast("string").alias("_raw"),
+            F.lit(None).cast("string").alias("_reason"),
+            *FROM.names,
+        )
     )
+
+
+def _untyped(spark: SparkSession, paths: list[str]) -> DataFrame:
+    wanted = StructType([StructField("value", BinaryType()), *FROM.fields])
+    return spark.read.schema(wanted).parquet(*paths).withColumn("value", F.col("value").cast("string"))
 
 
 def parsed_lines(lines: DataFrame, source: Source, schema: StructType) -> DataFrame:

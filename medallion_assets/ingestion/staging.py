@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column
@@ -17,9 +17,9 @@ from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.csv_text import Row
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.errors import UnreadableFile
-from medallion_assets.ingestion.fitting import arrow_schema, fits
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.opening import SPARK_READS, wrapping
+from medallion_assets.ingestion.line_parts import LineParts, line_parts
+from medallion_assets.ingestion.opening import wrapping
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.xml_text import elements
 
@@ -44,7 +44,7 @@ class Staging:
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
         self.encoded = " " in str(folder)
-        self.fit: dict[tuple[str, str], bool] = {}
+        self.parts: dict[tuple[object, ...], LineParts] = {}
 
     def readable(self, file: Entry) -> str:
         """Gives a path Spark reads this file under: its own where that is safe."""
@@ -56,16 +56,12 @@ class Staging:
             self.made[file.path] = self._stand_in(file)
         return self.made[file.path]
 
-    def fits(self, file: Entry, schema: StructType) -> bool:
-        """True where Spark's own JSON reader loses nothing of this file; looked at once for a batch."""
-        wanted = arrow_schema(schema) if file.layout == "lines" and self.source.format == "json" else None
-        plain = Path(file.path).suffix not in SPARK_READS
-        if wanted is None or not plain:
-            return False
-        key = (file.path, schema.simpleString())
-        if key not in self.fit:
-            self.fit[key] = fits(Path(file.path), wanted, file.records)
-        return self.fit[key]
+    def in_parts(self, files: Sequence[Entry], schema: StructType) -> LineParts:
+        """Gives files of JSON lines in two parts, what fits the schema and the rest; made once."""
+        key = (schema.json(), *(file.path for file in files))
+        if key not in self.parts:
+            self.parts[key] = line_parts(files, schema, self.folder / f"parts-{len(self.parts)}")
+        return self.parts[key]
 
     def original(self) -> Column:
         """Gives the path a row's file has in the landing zone, as a column."""

@@ -1,4 +1,4 @@
-"""Only a file that the fast reader reads without loss is left to it."""
+"""Only lines that hold nothing beyond the schema are taken typed; any other goes to the careful reader."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from medallion_assets.ingestion.fitting import arrow_schema, fits
+from medallion_assets.ingestion.fitting import Fitting, arrow_schema
 from medallion_assets_tests.shop import json_lines
 
 
@@ -24,23 +24,24 @@ def columns(**kinds):
 
 
 LINES = ArrayType(StringType())
-SCHEMA = arrow_schema(
-    columns(
-        a=LongType(), c=StringType(), d=DoubleType(), s=columns(x=IntegerType()), l=LINES, b=BooleanType()
-    )
+SCHEMA = columns(
+    a=LongType(), c=StringType(), d=DoubleType(), s=columns(x=IntegerType()), l=LINES, b=BooleanType()
 )
 GOOD = b'{"a":1,"c":"x","s":{"x":2},"l":["y"],"b":true}'
 
 
-def taken(folder, data, records):
-    file = folder / "a.json"
-    file.write_bytes(data)
-    return fits(file, SCHEMA, records)
+def typed(data, records):
+    """Gives the rows taken typed and the other lines; every line is other where the file was not taken."""
+    found = Fitting(SCHEMA).lines(data, records)
+    return (found.fitting.to_pylist(), list(found.others)) if found else ([], data.splitlines())
 
 
 @pytest.mark.parametrize(("end", "last"), [(b"\n", b""), (b"\n", b"\n"), (b"\r\n", b"\r\n")])
-def test_whole_lines_that_fit_are_taken_however_they_end(tmp_path, end, last):
-    assert taken(tmp_path, GOOD + end + b'{"a":null}' + end + b"{}" + last, 3)
+def test_whole_lines_that_fit_are_taken_however_they_end(end, last):
+    rows, others = typed(GOOD + end + b'{"a":null}' + end + b"{}" + last, 3)
+    none = dict.fromkeys("acdslb")
+    assert rows == [none | {"a": 1, "c": "x", "s": {"x": 2}, "l": ["y"], "b": True}, none, none]
+    assert not others
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,23 @@ def test_whole_lines_that_fit_are_taken_however_they_end(tmp_path, end, last):
         b'{"a":\n1}', b'{"a":1},{"a":2}',
     ],
 )  # fmt: skip
-def test_one_odd_line_leaves_the_file_to_the_careful_reader(tmp_path, line):
-    assert not taken(tmp_path, b"\n".join([GOOD, line, GOOD]) + b"\n", 3)
+def test_one_odd_line_is_left_to_the_careful_reader(line):
+    rows, others = typed(b"\n".join([GOOD, line, GOOD]) + b"\n", 3)
+    assert [row["a"] for row in rows] in ([1, 1], [])
+    assert line in others or not rows
 
 
-def test_two_values_on_a_line_are_not_made_good_by_one_over_two_lines(tmp_path):
-    assert not taken(tmp_path, b'{"a":1}{"a":2}\n{"a":\n3}\n', 3)
+@pytest.mark.parametrize("line", [b'{"z":1}', b'{"a":"1"}', b'{"a":1}{"a":2}', b'{"c":"\xff"}', b"[1]", b"{"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_lines_beside_an_odd_one_are_taken(line, end):
+    rows, others = typed(end.join([GOOD, line, b"  ", GOOD]) + end, 3)
+    assert [row["a"] for row in rows] == [1, 1]
+    assert others == [line]
+
+
+def test_two_values_on_a_line_are_not_made_good_by_one_over_two_lines():
+    rows, _ = typed(b'{"a":1}{"a":2}\n{"a":\n3}\n', 3)
+    assert not rows
 
 
 def test_types_the_two_readers_write_apart_are_not_looked_at():
@@ -70,8 +82,9 @@ objects = st.fixed_dictionaries({"a": whole, "c": st.text(max_size=5)})
 
 
 @given(st.lists(objects, min_size=1))
-def test_any_records_of_the_schema_fit(tmp_path_factory, records):
-    lines = json_lines(*records)
-    surrogates = any("\ud800" <= c <= "\udfff" for record in records for c in record["c"])
-    folder = tmp_path_factory.mktemp("fit")
-    assert taken(folder, lines.encode(), len(records)) or surrogates
+def test_any_records_of_the_schema_fit(records):
+    rows, others = typed(json_lines(*records).encode(), len(records))
+    lone = [any("\ud800" <= c <= "\udfff" for c in record["c"]) for record in records]
+    whole = [record for record, odd in zip(records, lone, strict=True) if not odd]
+    assert [{"a": row["a"], "c": row["c"]} for row in rows] == whole
+    assert len(others) == sum(lone)

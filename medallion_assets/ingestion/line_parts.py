@@ -1,0 +1,117 @@
+"""Files of JSON lines in two parts, as Parquet: the lines that fit the schema, typed, and the others.
+
+Small files share a stand-in, so that Spark opens a few files where thousands landed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
+
+from medallion_assets.ingestion.fitting import Fitting, Lines
+from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.opening import SPARK_READS
+
+LARGEST = 1 << 30
+"""A file is looked at in memory."""
+
+AT_ONCE = 32 << 20
+"""Bytes of landed files in a row group, which is the least that Spark reads by itself."""
+
+FROM = pa.schema([("_source_file", pa.string()), ("_source_modified_at", pa.timestamp("us", "UTC"))])
+VALUE = pa.schema([("value", pa.binary())])
+
+
+@dataclass
+class LineParts:
+    """What a batch's files of lines are in.
+
+    Attributes:
+        fitting: Parquet files of the schema's columns and ``FROM``.
+        others: Parquet files of ``value`` BINARY, a line, and ``FROM``.
+        whole: Files that could not be parted; they are to be read as they lie.
+    """
+
+    fitting: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    whole: list[Entry] = field(default_factory=list)
+
+
+def line_parts(files: Sequence[Entry], schema: StructType, folder: Path) -> LineParts:
+    """Gives the files' lines in two parts, written to the folder."""
+    fitting, parts = Fitting(schema), LineParts()
+    if not fitting.able:
+        return LineParts(whole=list(files))
+    with _Part(folder / "fitting") as typed, _Part(folder / "others") as untyped:
+        for file in files:
+            lines = _lines(file, fitting)
+            if lines is None:
+                parts.whole.append(file)
+                continue
+            typed.add(lines.fitting, file)
+            untyped.add(pa.table([pa.array(lines.others, pa.binary())], VALUE), file)
+    parts.fitting, parts.others = typed.written, untyped.written
+    return parts
+
+
+def _lines(file: Entry, fitting: Fitting) -> Lines | None:
+    path = Path(file.path)
+    if file.layout != "lines" or path.suffix in SPARK_READS or file.size > LARGEST:
+        return None
+    try:
+        return fitting.lines(path.read_bytes(), file.records)
+    except OSError:
+        # Gone since it was looked for: whoever reads it says so.
+        return None
+
+
+class _Part:
+    """A Parquet file that is there once a row came."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_suffix(".parquet")
+        self.waiting: list[pa.Table] = []
+        self.bytes = 0
+        self.writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> "_Part":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._write()
+        if self.writer:
+            self.writer.close()
+
+    @property
+    def written(self) -> list[str]:
+        return [str(self.path)] if self.writer else []
+
+    def add(self, rows: pa.Table, file: Entry) -> None:
+        # Spark tells a file's time in whole milliseconds.
+        at = file.modified_at - timedelta(microseconds=file.modified_at.microsecond % 1000)
+        for name, value in zip(FROM.names, (file.path, at), strict=True):
+            rows = rows.append_column(
+                FROM.field(name), pa.repeat(pa.scalar(value, FROM.field(name).type), len(rows))
+            )
+        self.waiting += [rows] if len(rows) else []
+        self.bytes += file.size
+        if self.bytes >= AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        if self.waiting:
+            rows = pa.concat_tables(self.waiting)
+            self.writer = self.writer or self._opened(rows.schema)
+            self.writer.write_table(rows)
+        self.waiting, self.bytes = [], 0
+
+    def _opened(self, schema: pa.Schema) -> pq.ParquetWriter:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Read once and thrown away: what a dictionary or statistics save later does not pay for them.
+        return pq.ParquetWriter(
+            self.path, schema, compression="snappy", use_dictionary=FROM.names, write_statistics=False
+        )
