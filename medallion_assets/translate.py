@@ -59,7 +59,7 @@ def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
     # Several tables may read one landing zone.
     zones = {landing_key(t): _landing(t) for t in pipeline.tables.values() if t.source}
     landing = list(zones.values())
-    quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.refuses]
+    quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.refuses or t.watermarked]
     return landing + quarantines
 
 

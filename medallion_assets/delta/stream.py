@@ -28,13 +28,11 @@ class State:
         watermark: ISO 8601; groups before it are closed. Empty where the query has none.
         groups: Groups held: open windows, or all groups where nothing closes them.
         bytes: Memory they take.
-        passed_over: What its operators counted as late: rows for session windows, groups for others.
     """
 
     watermark: str = ""
     groups: int = 0
     bytes: int = 0
-    passed_over: int = 0
 
 
 def drain(
@@ -96,7 +94,6 @@ def _state(progress: StreamingQueryProgress) -> State:
         progress.eventTime.get("watermark", ""),
         sum(o.numRowsTotal for o in operators),
         sum(o.memoryUsedBytes for o in operators),
-        sum(o.numRowsDroppedByWatermark for o in operators),
     )
 
 

@@ -15,12 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 
-PARSE, SCHEMA, RULE, KEY, JOIN, QUERY = "parse", "schema", "rule", "key", "join", "query"
+PARSE, SCHEMA, RULE, KEY, LATE, JOIN, QUERY = "parse", "schema", "rule", "key", "late", "join", "query"
 REASONS = {
     PARSE: "the record is none",
     SCHEMA: "the record is sound and does not fit the columns",
     RULE: "the row broke an expectation",
     KEY: "its key is missing, or stands already where each may stand once",
+    LATE: "its window was closed when it came",
     JOIN: "what it refers to is not known",
     QUERY: "the query failed on it",
 }
@@ -73,9 +74,10 @@ def shaped(
     )
 
 
-def held_rows(quarantine: Path) -> int:
+def held_rows(quarantine: Path, reason: str = "") -> int:
     """Gives how many rows stand in quarantine: all but those a replay took out, which stay as its trace."""
-    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'")
+    mine = f" AND reason_class = '{reason}'" if reason else ""
+    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'{mine}")
     return int(found[0]["n"]) if found else 0
 
 

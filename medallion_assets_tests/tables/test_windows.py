@@ -1,5 +1,6 @@
-"""Windows over event time hold what a computation over the raw rows gives; late rows are counted."""
+"""Windows over event time hold what a computation over the raw rows gives; late rows are held and named."""
 
+import json
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
@@ -10,7 +11,9 @@ from medallion_assets.delta import batches
 from medallion_assets.tables import Pipeline, stream
 from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.declaration.errors import DeclarationError
+from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.tables.refresh import refresh
+from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark
@@ -64,7 +67,19 @@ def held(rows_of):
     return {(int(r["w"]["start"].timestamp()), r["who"]): r["clicks"] for r in rows}
 
 
-def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_counted(land, rows_of, lake):
+def held_late(rows_of, status="open"):
+    wanted = (
+        f"SELECT row, rules, batch_id, attempts FROM t WHERE reason_class = 'late' AND status = '{status}'"
+    )
+    rows = rows_of("shop/quarantine/windows", wanted)
+    return sorted((json.loads(r["row"])["at"][11:19], *r["rules"]) for r in rows)
+
+
+def closed(start, end):
+    return f"late: the window from 2024-01-01 12:{start} to 2024-01-01 12:{end} was closed"
+
+
+def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_held(land, rows_of, lake):
     tables = clicks_with(F.window("at", "30 seconds"), "update")
     first = [at(0), at(5), at(31, "b")]
     second = [at(29), at(100), at(600)]
@@ -79,6 +94,39 @@ def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_counted(land, ro
     last = batches.newest(lake.state(tables[1], "batches"))
     assert last.watermark.startswith("2024-01-01T12:14:00")
     assert last.open_groups == 2
+    window = closed("00:00", "00:30")
+    assert held_late(rows_of) == [(f"12:00:0{second}", window) for second in (1, 2, 3)]
+
+
+def test_a_late_row_is_in_its_window_once_the_state_is_made_anew(land, rows_of, lake, spark, replayed):
+    tables = clicks_with(F.window("at", "30 seconds"), "update")
+    clicks = [[at(0), at(900)], [at(1000)], [at(1), at(2), at(1001)], [at(3), at(1002)]]
+    for number, some in enumerate(clicks):
+        land(tables, f"{number}.json", *some)
+    assert len(held_late(rows_of)) == 3
+    assert replayed(tables[1], fix="who = 'b'").tried == 0
+    assert replayed(tables[1], Choice(where="row LIKE '%:03%'"), dry_run=True).tried == 1
+    assert replayed(tables[1], Choice(where="row LIKE '%:03%'")).written == 3
+    assert held(rows_of) == tumbling([click for some in clicks for click in some])
+    assert (len(held_late(rows_of)), len(held_late(rows_of, "replayed"))) == (0, 3)
+    land(tables, "late.json", at(4))
+    land(tables, "later.json", at(5))
+    assert len(held_late(rows_of)) == 1
+    VERBS["full_refresh"](tables[1], lake, lambda: spark, Asked())
+    assert balance(tables[1], lake).holds
+    assert not held_late(rows_of)
+    assert held(rows_of)[int(NOON.timestamp()), "a"] == 6
+
+
+def test_late_rows_are_held_once_though_their_batch_dies_before_its_commit(land, rows_of, lake, spark):
+    tables = clicks_with(F.window("at", "30 seconds"), "update")
+    for number, some in enumerate([[at(0), at(900)], [at(1000)], [at(1), at(1001)]]):
+        land(tables, f"{number}.json", *some)
+    checkpoint = lake.state(tables[1], "checkpoint")
+    for name in ("commits/2", "commits/.2.crc"):
+        (checkpoint / name).unlink(missing_ok=True)
+    land(tables, "3.json", at(1002))
+    assert held_late(rows_of) == [("12:00:01", closed("00:00", "00:30"))]
 
 
 def test_append_mode_writes_a_window_once_it_is_closed_and_counts_those_that_are_open(land, rows_of, lake):
@@ -98,6 +146,18 @@ def test_sliding_windows_count_a_row_in_each_window_it_lies_in(land, rows_of):
     assert held(rows_of) == {(start - 15, "a"): 2, (start, "a"): 3, (start + 15, "a"): 1}
 
 
+def test_a_row_is_held_for_each_sliding_window_that_is_closed_and_stands_in_the_other(land, rows_of):
+    tables = clicks_with(F.window("at", "30 seconds", "15 seconds"), "update", times=2)
+    land(tables, "1.json", at(0), at(80))
+    land(tables, "2.json", at(81))
+    land(tables, "3.json", at(10, "b"), at(1, "c"))
+    # The watermark is 12:00:20: the windows to 12:00:15 are closed, those to 12:00:30 are not.
+    windows = closed("59:45", "00:15").replace("12:59", "11:59")
+    assert held_late(rows_of) == [("12:00:01", windows), ("12:00:10", windows)]
+    start = int(NOON.timestamp())
+    assert [held(rows_of)[start, who] for who in "bc"] == [1, 1]
+
+
 def test_session_windows_end_after_a_silence_and_rows_after_that_are_late(land, rows_of):
     tables = clicks_with(F.session_window("at", "30 seconds"), "append")
     land(tables, "1.json", at(0), at(20), at(100))
@@ -107,6 +167,8 @@ def test_session_windows_end_after_a_silence_and_rows_after_that_are_late(land, 
     assert done.batches[0].late == 2
     start = int(NOON.timestamp())
     assert held(rows_of) == {(start, "a"): 3, (start + 100, "a"): 1, (start + 900, "a"): 1}
+    wanted = [("12:00:01", closed("00:01", "00:31")), ("12:00:02", closed("00:02", "00:32"))]
+    assert held_late(rows_of) == wanted
 
 
 def test_a_state_killed_between_its_write_and_its_commit_goes_on(land, rows_of, lake, spark):

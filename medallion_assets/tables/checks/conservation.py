@@ -11,7 +11,7 @@ from pathlib import Path
 from medallion_assets.delta import batches, log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
-from medallion_assets.ingestion.quarantine import held_rows
+from medallion_assets.ingestion.quarantine import LATE, QUERY, held_rows
 from medallion_assets.ingestion.replacing import replaces_files
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.standing.lake import Lake
@@ -25,6 +25,7 @@ class Balance:
     Attributes:
         incoming: Records in the files taken, or rows upstream committed up to the table's position.
         rows, quarantined, duplicates, dropped: What they became.
+        waiting: Rows in windows that are still open, and so not written yet.
     """
 
     table: str
@@ -33,11 +34,13 @@ class Balance:
     quarantined: int
     duplicates: int = 0
     dropped: int = 0
+    waiting: int = 0
 
     @property
     def missing(self) -> int:
         """Records that came in and are nowhere; negative where rows were made from nothing."""
-        return self.incoming - self.rows - self.quarantined - self.duplicates - self.dropped
+        there = self.rows + self.quarantined + self.duplicates + self.dropped + self.waiting
+        return self.incoming - there
 
     @property
     def holds(self) -> bool:
@@ -49,6 +52,7 @@ class Balance:
         parts = f"{self.rows} rows + {self.quarantined} quarantined"
         parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
         parts += f" + {self.dropped} dropped" if self.dropped else ""
+        parts += f" + {self.waiting} in open windows" if self.waiting else ""
         return f"{self.incoming} in = {parts}" if self.holds else f"{self.incoming} in, but {parts}"
 
 
@@ -58,11 +62,7 @@ def balance(table: Table, lake: Lake) -> Balance:
         return _of_all_flows(table, lake)
     last = batches.newest(lake.state(table, "batches"))
     if table.counts_rows:
-        late = last.total_late + last.open_rows if last else 0
-        rows = _rows_stood_for(table, lake.path(table))
-        # What its query failed on is in no group.
-        held = held_rows(lake.quarantine(table)) * table.times_counted
-        return Balance(table.key, incoming(table, lake) * table.times_counted, rows, held, dropped=late)
+        return _of_groups(table, lake, last.open_rows if last else 0)
     replaces = _replaces_files(table, lake)
     missing = 0 if replaces or last is None else last.total_missing
     return Balance(
@@ -74,6 +74,14 @@ def balance(table: Table, lake: Lake) -> Balance:
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
     )
+
+
+def _of_groups(table: Table, lake: Lake, waiting: int) -> Balance:
+    # What its query failed on is in no group; a late row is held once for each closed window it lies in.
+    quarantine, times = lake.quarantine(table), table.times_counted
+    held = held_rows(quarantine, QUERY) * times + held_rows(quarantine, LATE)
+    rows = _rows_stood_for(table, lake.path(table))
+    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting)
 
 
 def _of_all_flows(table: Table, lake: Lake) -> Balance:

@@ -196,7 +196,7 @@ def stream(table: Any, *, event_time: str = "", watermark: str = "") -> Any:
         table: The table.
         event_time: The TIMESTAMP column that says when a row happened.
         watermark: How late a row may come, as ``1 minute``: with it the query keeps state, windows
-            close, and rows that come later still are counted as late. In append mode a window is
+            close, and rows that come later still go to quarantine as ``late``. In append mode a window is
             written once, when it closes; in update mode whenever it changes.
     """
     return Read("stream", table=table, event_time=event_time, watermark=watermark)

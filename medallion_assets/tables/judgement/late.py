@@ -1,6 +1,7 @@
-"""Rows that came after their window had closed: counted on the rows themselves, beside Spark's state."""
+"""Rows that came after their window had closed: told on the rows themselves, beside Spark's state."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +11,48 @@ from pyspark.sql.types import StructType
 
 from medallion_assets.delta import changes, progress
 from medallion_assets.delta.changes import Span
+from medallion_assets.delta.names import quoted
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.judgement.derive import derived
 from medallion_assets.tables.quarantine.held_poison import sound_stream
 from medallion_assets.tables.standing.lake import Lake
-from medallion_assets.tables.standing.pins import at_version
+from medallion_assets.tables.standing.pins import at_version, current_pins
 
 SESSION = "session_window"
+WINDOW = "_window"
 
 
-def late_rows(spark: SparkSession, table: Table, lake: Lake, span: Span, number: int) -> int:
-    """Gives how many rows of a micro-batch fell into windows that were closed when it began.
+def late_rows(spark: SparkSession, table: Table, lake: Lake, span: Span, number: int) -> DataFrame | None:
+    """Gives the rows of a micro-batch whose window was closed when it began, None where there is none.
 
-    The batch's own rows are aggregated once more, without state: groups whose window ended at or before
-    the watermark are those Spark passes over. Session windows are told by the query's progress instead,
-    since a late row and one in time may make one session here and do not there.
+    Returns:
+        Upstream's columns and ``_window`` STRUCT<start TIMESTAMP, end TIMESTAMP>: a row stands once for
+        each closed window it lies in.
     """
     # Spark closes windows by a batch's own watermark and passes over late rows by the one before it,
     # so that what one operator gives out is never late for the next.
     watermark = watermark_of(lake.state(table, "checkpoint"), number - 1)
-    if span.after < 0 or span.upto <= span.after or watermark <= 0 or not table.counts_rows:
-        return 0
+    if span.after < 0 or span.upto <= span.after or watermark <= 0 or table.output_mode == "complete":
+        return None
     rows = changes.added(changes.changed(spark, lake.upstream_log(table), span))
     rows = sound_stream(rows, spark, lake.quarantine(table))
-    groups = derived(rows, table, lake, {})
-    window = window_of(groups)
-    if not window or has_sessions(groups):
-        return 0
-    return _rows_where(groups, F.col(window)["end"] <= F.timestamp_millis(F.lit(watermark)), table)
+    closed, when = F.timestamp_millis(F.lit(watermark)), F.col(quoted(event_time(table)))
+    past = rows.where(when < closed)
+    groups = None if past.isEmpty() else derived(past, table, lake, current_pins(table, lake))
+    if groups is None or not window_of(groups):
+        return None
+    if has_sessions(groups):
+        length = _session_length(derived(past.limit(1), table, lake, current_pins(table, lake)))
+        own = F.struct(when.alias("start"), (when + length).alias("end"))
+        return past.withColumn(WINDOW, own).where(F.col(f"{WINDOW}.end") <= closed)
+    ends = groups.select(F.col(window_of(groups)).alias(WINDOW)).where(F.col(f"{WINDOW}.end") <= closed)
+    inside = (when >= F.col(f"{WINDOW}.start")) & (when < F.col(f"{WINDOW}.end"))
+    return past.join(F.broadcast(ends.distinct()), inside)
+
+
+def event_time(table: Table) -> str:
+    """Gives the column that says when a row happened."""
+    return next(read.event_time for _, read in table.reads if read.watermark)
 
 
 def open_rows(spark: SparkSession, table: Table, lake: Lake, number: int) -> int:
@@ -53,6 +68,15 @@ def open_rows(spark: SparkSession, table: Table, lake: Lake, number: int) -> int
     groups = derived(sound_stream(rows, spark, lake.quarantine(table)), table, lake, {})
     watermark = watermark_of(checkpoint, number)
     return _rows_where(groups, F.col(window_of(groups))["end"] > F.timestamp_millis(F.lit(watermark)), table)
+
+
+def _session_length(one: DataFrame) -> Column:
+    """Gives the silence that ends a session, as the window of a single row has it."""
+    # Spark judges each row by a window of its own, before sessions are merged.
+    found = one.select(f"{quoted(window_of(one))}.*").first()
+    assert found is not None
+    start, end = (value for value in found if isinstance(value, datetime))
+    return F.make_dt_interval(secs=F.lit((end - start).total_seconds()))
 
 
 def _rows_where(groups: DataFrame, rule: Column, table: Table) -> int:

@@ -16,6 +16,7 @@ from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.judgement.judge import counted
 from medallion_assets.tables.quarantine.choice import Choice, fixes_of
+from medallion_assets.tables.quarantine.held_poison import HELD
 from medallion_assets.tables.replaying.failed_rows import repaired_inputs
 from medallion_assets.tables.replaying.replay_verdict import verdict_of
 from medallion_assets.tables.replaying.replay_ways import refuse_what_fails, way_of
@@ -138,7 +139,8 @@ def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) ->
 def _foreseen(trial: Trial, tried: int, table: Table, lake: Lake, spark: SparkSession) -> Replayed:
     entries = chosen(spark, table, lake, trial)
     if table.counts_rows:
-        refuse_what_fails(repaired_inputs(entries, table, lake, trial), table, lake, trial)
+        failed = entries.where(HELD)
+        refuse_what_fails(repaired_inputs(failed, table, lake, trial), table, lake, trial)
         return Replayed(table.key, tried, tried, dry_run=True)
     verdict, misfits = verdict_of(entries, table, lake, trial)
     counts = counted(verdict, table)

@@ -20,6 +20,7 @@ from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.tables.standing.pins import at_version
 from medallion_assets.tables.standing.starts import begin_anew
 from medallion_assets.tables.writing.correct import Reach, remade
+from medallion_assets.tables.writing.late_entries import WAITS
 from medallion_assets.tables.writing.query import taken
 
 Way = Callable[[Trial, Table, Lake, SparkSession], dict[str, int]]
@@ -75,12 +76,18 @@ def keys_made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) 
 
 
 def groups_made_anew(trial: Trial, table: Table, lake: Lake, spark: SparkSession) -> dict[str, int]:
-    """Mends rows an aggregate's query failed on, and makes the aggregate anew with them."""
+    """Mends rows an aggregate's query failed on, and makes the aggregate anew with them.
+
+    State that begins anew takes all rows in one batch, for which none is late: every late row that is
+    held comes through with those that were chosen.
+    """
     entries = _of_the_same_texts(chosen(spark, table, lake, trial), table, lake, trial)
     inputs = repaired_inputs(entries, table, lake, trial).persist()
     refuse_what_fails(inputs, table, lake, trial)
-    move_entries(signed(ended(inputs), trial), lake.quarantine(table), trial.stamp(table, "/settle"))
-    count = inputs.count()
+    late = at_version(spark, lake.quarantine(table), trial.version).where(WAITS)
+    settled = ended(inputs).unionByName(ended(late.select("entry_id", "repaired"))).persist()
+    move_entries(signed(settled, trial), lake.quarantine(table), trial.stamp(table, "/settle"))
+    count = settled.count()
     begin_anew(table, lake)
     taken(table, lake, spark, trial.run_id, "availableNow")
     return {"good": count, "was:quarantine": count}

@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, StringType, StructType
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import quoted
-from medallion_assets.ingestion.quarantine import AS_JSON, FROM_JSON, QUERY, RAW
+from medallion_assets.ingestion.quarantine import AS_JSON, FROM_JSON, LATE, QUERY, RAW
 from medallion_assets.tables.declaration.errors import ReplayRefused
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.judgement.derive import derived
@@ -55,13 +55,14 @@ class Trial:
 def chosen(spark: SparkSession, table: Table, lake: Lake, trial: Trial) -> DataFrame:
     """Gives the entries a replay is of, in the quarantine's columns.
 
-    A fix of ``row`` is of raw records, one of columns of typed rows: the others are left alone.
+    A fix of ``row`` is of raw records, one of columns of typed rows: the others are left alone. So is a
+    late row, which is as upstream has it.
     """
     entries = at_version(spark, lake.quarantine(table), trial.version).where(trial.condition)
     fixed = fixes_of(trial.fix)
     if not fixed:
         return entries
-    return entries.where(F.expr(RAW) == F.lit("row" in fixed))
+    return entries.where(F.expr(RAW) == F.lit("row" in fixed)).where(F.col("reason_class") != LATE)
 
 
 def repaired(entries: DataFrame, table: Table, lake: Lake, trial: Trial) -> DataFrame:

@@ -12,9 +12,10 @@ from medallion_assets.delta.merge import upsert
 from medallion_assets.delta.stream import State
 from medallion_assets.tables.declaration.layout import laid_out
 from medallion_assets.tables.declaration.table import Table
-from medallion_assets.tables.judgement.late import has_sessions, late_rows, open_rows
+from medallion_assets.tables.judgement.late import open_rows
 from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.tables.standing.starts import span_of
+from medallion_assets.tables.writing.late_entries import held_late
 from medallion_assets.tables.writing.poison_of_groups import rows_left_out
 
 
@@ -34,8 +35,8 @@ def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Bat
     else:
         _merge(rows, table, lake, stamp)
     span = span_of(table, lake, stamp.batch_id)
-    late = late_rows(rows.sparkSession, table, lake, span, stamp.batch_id)
-    held = rows_left_out(rows.sparkSession, table, lake, span, stamp)
+    late = held_late(rows.sparkSession, table, lake, span, stamp) if table.watermarked else 0
+    held = late + rows_left_out(rows.sparkSession, table, lake, span, stamp)
     seconds, anew = time.monotonic() - started, stamp.batch_id == 0
     return Batch(stamp.batch_id, held, 0, held, seconds=seconds, run_id=stamp.run_id,
                  strategy=table.output_mode, late=late, whole=anew)  # fmt: skip
@@ -57,22 +58,13 @@ def with_states(
     """Gives the batches with what their query said of its state, and keeps them so."""
     if not table.stateful:
         return done
-    told: list[Batch] = []
-    for batch in done:
-        # The totals of a batch were made from those before it, as these were told then.
-        moved = sum(now.late - then.late for now, then in zip(told, done, strict=False))
-        known = replace(batch, total_late=batch.total_late + moved)
-        state = states.get(batch.number)
-        told.append(_with_state(known, state, table, lake, rows) if state else known)
-    return told
+    found = [(batch, states.get(batch.number)) for batch in done]
+    return [_with_state(batch, state, table, lake, rows) if state else batch for batch, state in found]
 
 
 def _with_state(batch: Batch, state: State, table: Table, lake: Lake, rows: DataFrame) -> Batch:
-    late = state.passed_over if has_sessions(rows) else batch.late
     told = replace(
         batch,
-        late=late,
-        total_late=batch.total_late - batch.late + late,
         watermark=state.watermark,
         open_groups=state.groups,
         state_bytes=state.bytes,

@@ -1,0 +1,56 @@
+"""Rows that came after their window had closed: held in quarantine until the state is made anew."""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import log
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.ingestion.quarantine import LATE, REPLAYED, shaped
+from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.judgement.late import WINDOW, late_rows
+from medallion_assets.tables.quarantine.entries import SETTLES, STEP, move_entries
+from medallion_assets.tables.quarantine.repairs import as_text
+from medallion_assets.tables.standing.lake import Lake
+
+WAITS = f"reason_class = '{LATE}' AND status <> '{REPLAYED}'"
+"""SQL true of entries of rows that are in no window of the table."""
+
+
+def held_late(spark: SparkSession, table: Table, lake: Lake, span: Span, stamp: Stamp) -> int:
+    """Puts the late rows of a micro-batch into quarantine, once however often it is replayed.
+
+    Gives how many: a row counts for each closed window it lies in. Where the batch took all of upstream
+    anew no row is late, so that those held before are in their windows now, and are settled.
+    """
+    quarantine, mine = lake.quarantine(table), replace(stamp, app_id=f"{stamp.app_id}/late")
+    if span.after < 0:
+        if waits(lake, table):
+            move_entries(_settled(spark, table, lake), quarantine, mine)
+        return 0
+    late = late_rows(spark, table, lake, span, stamp.batch_id)
+    if late is None:
+        return 0
+    count = late.count()
+    if count and not mine.committed_to(quarantine):
+        append(_entries(late, stamp), quarantine, mine)
+    return count
+
+
+def waits(lake: Lake, table: Table) -> bool:
+    """True where a late row is held, told by the log's reader."""
+    return bool(log.rows(lake.quarantine(table), f"SELECT 1 FROM t WHERE {WAITS} LIMIT 1"))
+
+
+def _entries(late: DataFrame, stamp: Stamp) -> DataFrame:
+    start, end = (F.date_format(f"{WINDOW}.{side}", "yyyy-MM-dd HH:mm:ss") for side in ("start", "end"))
+    why = F.concat(F.lit("late: the window from "), start, F.lit(" to "), end, F.lit(" was closed"))
+    row = as_text(late.drop(WINDOW))
+    return shaped(late, row, F.array(why), F.lit(LATE), stamp.batch_id, stamp.run_id)
+
+
+def _settled(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
+    entries = spark.read.format("delta").load(str(lake.quarantine(table))).where(WAITS)
+    return entries.select("entry_id", F.lit(REPLAYED).alias("status"), F.lit(SETTLES).alias(STEP))
