@@ -128,7 +128,7 @@ def _carried_out(trial: Trial, table: Table, lake: Lake, spark: SparkSession) ->
         if not stamp.committed_to(lake.path(table)):
             # Nothing of it is in the table: it must not stand in the way of every run to come.
             lake.state(table, "replay.json").unlink()
-        raise explained(table, error) from error
+        raise explained(table, lake, error) from error
     words = f"replay {trial.id}" + (f": {trial.fix}" if trial.fix else "")
     batch = batch_of(counts, table, stamp, last_pins(table, lake), words, time.monotonic() - started)
     whole = batches.counted_in(lake.state(table, "batches"), str(stamp.note["query"]), batch)

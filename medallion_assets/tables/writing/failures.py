@@ -1,5 +1,8 @@
 """What a person is told when a refresh fails, instead of two hundred lines of stack."""
 
+import re
+from pathlib import Path
+
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable, TableBusy
 from medallion_assets.ingestion.errors import BatchRefused
 from medallion_assets.tables.declaration.errors import (
@@ -10,6 +13,7 @@ from medallion_assets.tables.declaration.errors import (
     StateMismatch,
 )
 from medallion_assets.tables.declaration.table import Table
+from medallion_assets.tables.standing.lake import Lake
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
 """In the names of Spark's errors about a state that a query cannot read."""
@@ -26,6 +30,17 @@ CHECKPOINT_WORDS = (
 )
 """In Spark's errors about a checkpoint whose files it cannot read."""
 
+DAMAGE_WORDS = (
+    "ChecksumException",
+    "FileNotFoundException",
+    "is not a Parquet file",
+    "FAILED_READ_FILE",
+    "NO_RECREATABLE_HISTORY",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+)
+"""In errors about files that a Delta table lacks or that cannot be read; the path says of which table."""
+
 PASSING_WORDS = (
     "DELTA_CONCURRENT",
     "Connection reset",
@@ -38,7 +53,7 @@ PASSING_WORDS = (
 """In errors that say nothing of the data or the code."""
 
 
-def explained(table: Table, error: BaseException) -> Exception:
+def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     """Gives the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
     if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable)):
         return error
@@ -57,10 +72,19 @@ def explained(table: Table, error: BaseException) -> Exception:
             "was written and nothing is lost: upstream holds every row. Run "
             f"`medallion full_refresh {table.key}`, which makes state and table anew from upstream."
         )
+    damaged = _named_in(_cause(text), lake) if any(word in text for word in DAMAGE_WORDS) else None
+    if damaged:
+        return DamagedTable(damaged, RuntimeError(_cause(text)))
     return RefreshFailed(
         f"{table.key}: the micro-batch failed and was not committed. Nothing is lost: what it should have "
         f"taken stays where it is, and the next run takes it. Cause: {_cause(text)}"
     )
+
+
+def _named_in(cause: str, lake: Lake) -> Path | None:
+    """Gives the table whose file a cause names, None where it names none."""
+    found = re.search(rf"{re.escape(str(lake.root))}/\w+/(bronze|silver|gold|quarantine)/\w+", cause)
+    return Path(found[0]) if found else None
 
 
 def passes_by_itself(error: BaseException | None) -> bool:

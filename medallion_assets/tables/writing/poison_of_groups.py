@@ -36,7 +36,7 @@ def set_aside(table: Table, lake: Lake, spark: SparkSession, error: Exception, s
         error: Why the batch failed.
         stamp: The batch that failed.
     """
-    if not isinstance(explained(table, error), RefreshFailed):
+    if not isinstance(explained(table, lake, error), RefreshFailed):
         return False
     taken = _rows_of(spark, table, lake, span_of(table, lake, stamp.batch_id))
     rows = sound_stream(taken, spark, lake.quarantine(table))

@@ -55,7 +55,7 @@ def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: T
             has_begun(table, lake)
         done += _follow_statics(table, lake, spark, run_id)
     except Exception as error:
-        raise explained(table, error) from error
+        raise explained(table, lake, error) from error
     if done and not stood:
         name_tables(spark, lake.root)
     if not done and newest is not None:
