@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -28,6 +29,10 @@ WIDEST_HEADER = 1000
 
 BLANK = b" \t\r\n"
 """What Spark's side trims before it calls a line blank."""
+
+WHITE = (b"\n", b" ", b"\t")
+MAY_BE_BLANK = (b"\r", b"\n\n", b"\n ", b"\n\t")
+"""Without one of these, each line of a block that begins with none of ``WHITE`` is one record."""
 
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException)
 """What the decompressors and footers of a damaged file raise; ``gzip.BadGzipFile`` is an ``OSError``."""
@@ -91,10 +96,21 @@ def _text(path: Path, source: Source) -> Contents:
 def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) -> Contents:
     if wrapped.plain:
         with wrapped.opened(path) as lines:
-            return Contents(_tag(path), sum(map(records_in, lines)), "lines")
+            return Contents(_tag(path), _counted(lines, records_in), "lines")
     with wrapped.text(path) as text:
         records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in text)
     return Contents(_tag(path), records, "recoded")
+
+
+def _counted(lines: BinaryIO, records_in: Callable[[bytes], int]) -> int:
+    """Gives the records of all lines; a block of lines that are one record each is counted as a whole."""
+    records = 0
+    # Whole lines at a time: what a block's end cuts is read to its end.
+    while block := lines.read(BLOCK_BYTES) + lines.readline():
+        odd = any(mark in block for mark in MAY_BE_BLANK) or block[:1] in WHITE
+        records += sum(map(records_in, block.splitlines(keepends=True))) if odd else block.count(b"\n")
+        records += 0 if odd or block.endswith(b"\n") else 1
+    return records
 
 
 def _lines_in(line: bytes) -> int:

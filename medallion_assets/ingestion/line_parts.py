@@ -3,7 +3,9 @@
 Small files share a stand-in, so that Spark opens a few files where thousands landed.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +20,9 @@ from medallion_assets.ingestion.opening import SPARK_READS
 
 LARGEST = 1 << 30
 """A file is looked at in memory."""
+
+AHEAD = 2
+"""Files that are looked at while another is written, each in memory."""
 
 AT_ONCE = 32 << 20
 """Bytes of landed files in a row group, which is the least that Spark reads by itself."""
@@ -47,8 +52,7 @@ def line_parts(files: Sequence[Entry], schema: StructType, folder: Path) -> Line
     if not fitting.able:
         return LineParts(whole=list(files))
     with _Part(folder / "fitting") as typed, _Part(folder / "others") as untyped:
-        for file in files:
-            lines = _lines(file, fitting)
+        for file, lines in _looked_at(files, fitting):
             if lines is None:
                 parts.whole.append(file)
                 continue
@@ -56,6 +60,19 @@ def line_parts(files: Sequence[Entry], schema: StructType, folder: Path) -> Line
             untyped.add(pa.table([pa.array(lines.others, pa.binary())], VALUE), file)
     parts.fitting, parts.others = typed.written, untyped.written
     return parts
+
+
+def _looked_at(files: Sequence[Entry], fitting: Fitting) -> Iterator[tuple[Entry, Lines | None]]:
+    """Gives each file with its lines, in order; one is looked at while the one before it is written."""
+    with ThreadPoolExecutor(AHEAD) as threads:
+        ahead: deque[tuple[Entry, Future[Lines | None]]] = deque()
+        for file in files:
+            ahead.append((file, threads.submit(_lines, file, fitting)))
+            if len(ahead) > AHEAD:
+                first, lines = ahead.popleft()
+                yield first, lines.result()
+        for first, lines in ahead:
+            yield first, lines.result()
 
 
 def _lines(file: Entry, fitting: Fitting) -> Lines | None:

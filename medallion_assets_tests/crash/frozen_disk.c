@@ -3,8 +3,9 @@
  * Steps are what makes a file visible under its final name below a folder: rename and link. From step
  * number AT on, every step and every change below the folder fails with EIO, which to all later readers
  * looks like a process that died there. The settings stand in the file that FROZEN_DISK names, read anew
- * at each call, as "TRIAL AT FOLDER"; AT -1 only counts. Python and Java are two processes on one disk:
- * the count and whether it froze lie in FROZEN_DISK.count, mapped by both; whoever writes the settings
+ * at each call, as "TRIAL AT FOLDER"; AT -1 only counts. With an EVERY behind it nothing freezes: each
+ * EVERY-th step or change fails, and the others do not. Python and Java are two processes on one disk:
+ * the counts and whether it froze lie in FROZEN_DISK.count, mapped by both; whoever writes the settings
  * zeroes it. Each step is written to FROZEN_DISK.log, so that a trial in which nothing froze is seen.
  * Failing rename alone would prove nothing: Hadoop falls back to a copy, so opening for writing fails too.
  */
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
-static long *shared = 0; /* steps so far, and 1 once frozen */
+static long *shared = 0; /* steps so far, 1 once frozen, and steps and changes so far */
 static __thread int inside = 0;
 
 #define REAL(type, name, ...) \
@@ -34,7 +35,7 @@ static int plain_open(const char *path, int flags, mode_t mode) {
     return real(path, flags, mode);
 }
 
-static int settings(long *trial, long *at, char *folder) {
+static int settings(long *trial, long *at, char *folder, long *every) {
     const char *file = getenv("FROZEN_DISK");
     char text[1024];
     int fd = file ? plain_open(file, O_RDONLY, 0) : -1;
@@ -43,7 +44,8 @@ static int settings(long *trial, long *at, char *folder) {
     close(fd);
     if (length <= 0) return 0;
     text[length] = 0;
-    return sscanf(text, "%ld %ld %900s", trial, at, folder) == 3;
+    *every = 0;
+    return sscanf(text, "%ld %ld %900s %ld", trial, at, folder, every) >= 3;
 }
 
 static int mapped(void) {
@@ -52,17 +54,17 @@ static int mapped(void) {
     snprintf(name, sizeof name, "%s.count", getenv("FROZEN_DISK"));
     int fd = plain_open(name, O_RDWR, 0);
     if (fd < 0) return 0;
-    void *place = mmap(0, 2 * sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *place = mmap(0, 3 * sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (place != MAP_FAILED) shared = place;
     return shared != 0;
 }
 
-static void write_down(long trial, long step, const char *path) {
+static void write_down(long trial, long step, const char *word, const char *path) {
     char name[1024], line[1400];
     snprintf(name, sizeof name, "%s.log", getenv("FROZEN_DISK"));
     int fd = plain_open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    int length = snprintf(line, sizeof line, "%ld %ld %s %s\n", trial, step, shared[1] ? "FROZEN" : "ok", path);
+    int length = snprintf(line, sizeof line, "%ld %ld %s %s\n", trial, step, word, path);
     if (fd < 0) return;
     if (write(fd, line, length) < 0) errno = 0;
     close(fd);
@@ -70,19 +72,23 @@ static void write_down(long trial, long step, const char *path) {
 
 /* True where a call on this path must fail; a step also counts. */
 static int refused(const char *path, int is_step) {
-    long trial, at;
+    long trial, at, every;
     char folder[1024];
     int answer = 0;
     if (!path || inside) return 0;
     inside = 1;
     pthread_mutex_lock(&guard);
-    if (settings(&trial, &at, folder) && strncmp(path, folder, strlen(folder)) == 0 && mapped()) {
+    if (settings(&trial, &at, folder, &every) && strncmp(path, folder, strlen(folder)) == 0 && mapped()) {
         if (is_step) {
             long step = __atomic_fetch_add(&shared[0], 1, __ATOMIC_SEQ_CST);
             if (at >= 0 && step >= at) __atomic_store_n(&shared[1], 1, __ATOMIC_SEQ_CST);
-            write_down(trial, step, path);
+            write_down(trial, step, shared[1] ? "FROZEN" : "ok", path);
         }
         answer = (int)__atomic_load_n(&shared[1], __ATOMIC_SEQ_CST);
+        if (every > 0 && (__atomic_add_fetch(&shared[2], 1, __ATOMIC_SEQ_CST) % every) == 0) {
+            write_down(trial, shared[2], "FAILED", path);
+            answer = 1;
+        }
     }
     pthread_mutex_unlock(&guard);
     inside = 0;

@@ -74,7 +74,7 @@ class Trials:
     def disk(self, at):
         self.number += 1
         with Path(f"{self.control}.count").open("r+b") as count:
-            count.write(bytes(16))
+            count.write(bytes(24))
         self.control.write_text(f"{self.number} {at} {self.settings.lake}\n")
 
     def steps(self):
@@ -137,6 +137,6 @@ if __name__ == "__main__":
         place.mkdir(parents=True, exist_ok=True)
         env = os.environ | {"FROZEN_DISK": str(place / "disk"), "LD_PRELOAD": str(shim(place))}
         (place / "disk").write_text(f"0 -1 {place / 'nowhere'}\n")
-        (place / "disk.count").write_bytes(bytes(16))
+        (place / "disk.count").write_bytes(bytes(24))
         os.execve(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:]], env)
     sys.exit(main(place, int(sys.argv[2]) if len(sys.argv) > 2 else 1, *sys.argv[3:4]))

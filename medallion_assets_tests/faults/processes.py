@@ -1,4 +1,4 @@
-"""Faults of processes: held still, side by side, on a full disk, under another clock (A7, F1, F3, G1, G2)."""
+"""Faults of processes: held still, side by side, on a bad disk, under another clock (A7, F, G1, G2)."""
 
 import errno
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from medallion_assets.delta.lease import is_held
+from medallion_assets_tests.crash.sweep import shim
 from medallion_assets_tests.faults.trial import fault
 
 DAY = 86400
@@ -94,6 +95,26 @@ def disk_full(trial):
         filler.unlink()
         trial.go()
         return trial.holds() + f"; told: {said.splitlines()[0][:60]}"
+
+
+@fault("F2", "every K-th write fails with EIO, K of 89, 53, 31, 17 and 7", "exact with a run on a sound disk")
+def failing_disk(trial):
+    folder = trial.lake.root.parent
+    disk, library = folder / "disk", shim(folder)
+    told = {"LD_PRELOAD": str(library), "FROZEN_DISK": str(disk)}
+    trial.send()
+    trial.go()
+    failed, red = 0, 0
+    for number, every in enumerate((89, 53, 31, 17, 7)):
+        disk.write_text(f"{number} -1 {trial.lake.root} {every}\n")
+        Path(f"{disk}.count").write_bytes(bytes(24))
+        trial.send()
+        red += other_process(trial, 0, env=told).wait() != 0
+        hit = [line for line in Path(f"{disk}.log").read_text().splitlines() if " FAILED " in line]
+        assert len(hit) > failed, f"no write failed of every {every}"
+        failed = len(hit)
+        trial.go()
+    return trial.holds() + f"; {failed} writes failed, {red} of 5 runs were red"
 
 
 @fault("F3", "the machine's clock goes back a day between runs, then ahead a day", "exact")
