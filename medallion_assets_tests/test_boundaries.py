@@ -17,6 +17,7 @@ DAGSTER_ROOMS = {
     "resources",
     "overview",
     "announce",
+    "run_launcher",
     "streaming_job",
     "verb_jobs",
 }
