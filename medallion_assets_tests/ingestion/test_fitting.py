@@ -1,5 +1,9 @@
 """Only lines that hold nothing beyond the schema are taken typed; any other goes to the careful reader."""
 
+import json
+from collections import Counter
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,3 +92,52 @@ def test_any_records_of_the_schema_fit(records):
     whole = [record for record, odd in zip(records, lone, strict=True) if not odd]
     assert [{"a": row["a"], "c": row["c"]} for row in rows] == whole
     assert len(others) == sum(lone)
+
+
+JUNK = [*'"{}[],:\\\0\t\r\u2028+-.eE0 ', "null", "1e999", "NaN", "Infinity", "'", "//x", "{}", "01", "1.",
+        "\\u", "\\ud800", "0x1", '"a":1,', "/**/", "\ufeff", '"s":{},', '"l":[1],']  # fmt: skip
+VALUES = {
+    "a": [1, -5, 2**63 - 1, None],
+    "c": ["x", "é\u2028", 'q"\\', "", None],
+    "d": [1.5, 1e300, 3, 5e-324, None],
+    "s": [{"x": 1}, {}, None],
+    "l": [["a", None], [], None],
+    "b": [True, False, None],
+}
+
+
+def spoilt_line(chance):
+    made = {name: chance.choice(values) for name, values in VALUES.items() if chance.random() < 0.7}
+    line = json.dumps(made, ensure_ascii=chance.random() < 0.5)
+    for _ in range(chance.choice([0, 0, 1, 1, 2])):
+        at, kind = chance.randrange(len(line) + 1), chance.random()
+        junk = chance.choice(JUNK) if kind < 0.6 else ""
+        line = line[:at] + junk + line[at + (kind >= 0.6) :]
+    return line.encode("utf-8", "surrogatepass")
+
+
+def strictly(line):
+    """Gives what Python reads of a line, each key once and no number that JSON has not."""
+
+    def once(pairs):
+        assert len({key for key, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    found = json.loads(line.decode(), parse_constant=lambda word: pytest.fail(word), object_pairs_hook=once)
+    assert set(found) <= set(VALUES)
+    inner = {"s": {"x": found["s"].get("x")}} if found.get("s") is not None else {}
+    return dict.fromkeys(VALUES) | found | inner
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_taken_typed_is_what_python_reads_of_it(seed):
+    chance, taken = Random(seed), 0
+    for _ in range(1000):
+        data = b"\n".join(spoilt_line(chance) for _ in range(chance.randrange(1, 8)))
+        lines = [line.rstrip(b"\r") for line in data.split(b"\n") if line.strip(b" \t\r\n")]
+        rows, others = typed(data, len(lines))
+        left = Counter(others)
+        good = [line for line in lines if not left[line] or left.subtract([line])] if rows else []
+        assert rows == [strictly(line) for line in good]
+        taken += len(rows)
+    assert taken > 1000
