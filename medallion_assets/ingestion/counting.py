@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 
+from medallion_assets.ingestion.counted_lines import counted_records, lines_in, records_on
 from medallion_assets.ingestion.csv_text import CsvText, Dialect, Row
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.errors import UnreadableFile
@@ -26,13 +26,6 @@ from medallion_assets.ingestion.xml_text import elements
 BLOCK_BYTES = 1 << 20
 WIDEST_HEADER = 1000
 """Spark's CSV parser stops at 20,480 columns, and its plans grow slow long before."""
-
-BLANK = b" \t\r\n"
-"""What Spark's side trims before it calls a line blank."""
-
-WHITE = (b"\n", b" ", b"\t")
-MAY_BE_BLANK = (b"\r", b"\n\n", b"\n ", b"\n\t")
-"""Without one of these, each line of a block that begins with none of ``WHITE`` is one record."""
 
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException)
 """What the decompressors and footers of a damaged file raise; ``gzip.BadGzipFile`` is an ``OSError``."""
@@ -82,7 +75,7 @@ def _json(path: Path, source: Source) -> Contents:
     documents = as_documents(path, wrapped, source.option("multiLine", default="auto"))
     if documents is not None:
         return Contents(_tag(path), len(documents), "document")
-    return _lines(path, wrapped, _records_on)
+    return _lines(path, wrapped, records_on)
 
 
 def _text(path: Path, source: Source) -> Contents:
@@ -90,38 +83,16 @@ def _text(path: Path, source: Source) -> Contents:
     if source.option("wholetext", default="false") == "true":
         with wrapped.opened(path) as file:
             return Contents(_tag(path), 1 if file.read(1) else 0, "lines" if wrapped.plain else "recoded")
-    return _lines(path, wrapped, _lines_in)
+    return _lines(path, wrapped, lines_in)
 
 
 def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) -> Contents:
     if wrapped.plain:
         with wrapped.opened(path) as lines:
-            return Contents(_tag(path), _counted(lines, records_in), "lines")
+            return Contents(_tag(path), counted_records(lines, records_in), "lines")
     with wrapped.text(path) as text:
         records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in text)
     return Contents(_tag(path), records, "recoded")
-
-
-def _counted(lines: BinaryIO, records_in: Callable[[bytes], int]) -> int:
-    """Gives the records of all lines; a block of lines that are one record each is counted as a whole."""
-    records = 0
-    # Whole lines at a time: what a block's end cuts is read to its end.
-    while block := lines.read(BLOCK_BYTES) + lines.readline():
-        odd = any(mark in block for mark in MAY_BE_BLANK) or block[:1] in WHITE
-        records += sum(map(records_in, block.splitlines(keepends=True))) if odd else block.count(b"\n")
-        records += 0 if odd or block.endswith(b"\n") else 1
-    return records
-
-
-def _lines_in(line: bytes) -> int:
-    # Spark ends a line at a lone carriage return too; Python's file iteration does not.
-    return len(line.splitlines())
-
-
-def _records_on(line: bytes) -> int:
-    if b"\r" in line[:-2]:
-        return sum(1 for part in line.splitlines() if part.strip(BLANK))
-    return 1 if line.strip(BLANK) else 0
 
 
 def _csv(path: Path, source: Source) -> Contents:

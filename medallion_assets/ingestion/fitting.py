@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from medallion_assets.ingestion.counting import BLANK
+from medallion_assets.ingestion.counted_lines import BLANK
 
 BLOCK = 4 << 20
 SIMPLE: dict[type[DataType], tuple[pa.DataType, Any]] = {

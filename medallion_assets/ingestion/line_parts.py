@@ -23,8 +23,8 @@ from medallion_assets.ingestion.opening import SPARK_READS
 LARGEST = 1 << 30
 """A file is looked at in memory."""
 
-AHEAD = 2
-"""Files that are looked at while another is written, each in memory."""
+AHEAD, AHEAD_BYTES = 3, 256 << 20
+"""Files that are looked at while another is written: each is in memory, and a large one alone."""
 
 AT_ONCE = 32 << 20
 """Bytes of landed files in a row group, which is the least that Spark reads by itself."""
@@ -81,10 +81,10 @@ def _looked_at(files: Sequence[Entry], fitting: Fitting) -> Iterator[tuple[Entry
     with ThreadPoolExecutor(AHEAD) as threads:
         ahead: deque[tuple[Entry, Future[Lines | None]]] = deque()
         for file in files:
-            ahead.append((file, threads.submit(_lines, file, fitting)))
-            if len(ahead) > AHEAD:
+            while ahead and (len(ahead) >= AHEAD or sum(f.size for f, _ in ahead) + file.size > AHEAD_BYTES):
                 first, lines = ahead.popleft()
                 yield first, lines.result()
+            ahead.append((file, threads.submit(_lines, file, fitting)))
         for first, lines in ahead:
             yield first, lines.result()
 

@@ -27,7 +27,7 @@ def held_late(spark: SparkSession, table: Table, lake: Lake, span: Span, stamp: 
     """
     quarantine, mine = lake.quarantine(table), replace(stamp, app_id=f"{stamp.app_id}/late")
     if span.after < 0:
-        if waits(lake, table):
+        if waits(table, lake):
             move_entries(_settled(spark, table, lake), quarantine, mine)
         return 0
     late = late_rows(spark, table, lake, span, stamp.batch_id)
@@ -39,7 +39,7 @@ def held_late(spark: SparkSession, table: Table, lake: Lake, span: Span, stamp: 
     return count
 
 
-def waits(lake: Lake, table: Table) -> bool:
+def waits(table: Table, lake: Lake) -> bool:
     """True where a late row is held, told by the log's reader."""
     return bool(log.rows(lake.quarantine(table), f"SELECT 1 FROM t WHERE {WAITS} LIMIT 1"))
 
