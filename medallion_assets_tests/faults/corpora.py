@@ -10,19 +10,19 @@ from medallion_assets.ingestion import autoload_to_table, outcomes
 from medallion_assets_tests.dagster_home import PROJECT
 from medallion_assets_tests.faults.trial import fault
 
-FILES = 400
+JSON_FILES, CSV_FILES = 2000, 1000
 JUNK = [*'"{}[],:\\\0\t\u2028\ufffe', "null", "1e999", "NaN", "'", "//x", "{}"]
 CELLS = ["1", "", "x", '"a,b"', '"two\nlines"', '"say ""so"""', '"open', "é", " 7 ", "1e3", "a;b", "=1+1"]
 
 
-@fault("D1", f"{FILES} JSON files of lines cut, doubled, stuffed with junk", "no crash; bad lines never good")
+@fault("D1", f"{JSON_FILES} JSON files of lines cut, doubled, full of junk", "no crash; bad lines never good")
 def odd_json(trial):
     zone, random = trial.lake.settings.landing / "corpus", Random(1)
     zone.mkdir(parents=True)
-    for number in range(FILES):
+    for number in range(JSON_FILES):
         text = "\n".join(spoilt(random, line_of(random)) for _ in range(random.randrange(1, 20)))
         (zone / f"{number}.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    done, rows = loaded(trial, zone, "json")
+    done, rows = loaded(trial, zone, "json", JSON_FILES)
     for row in rows:
         text = Path(row["path"]).read_bytes().decode("utf-8", "surrogateescape")
         sound = sum(map(is_object, text.split("\n"))) or documents_in(text)
@@ -33,18 +33,18 @@ def odd_json(trial):
 
 @fault(
     "D2",
-    f"{FILES} CSV files: ragged, quoted, unbalanced, with headers of all kinds",
+    f"{CSV_FILES} CSV files: ragged, quoted, unbalanced, with headers of all kinds",
     "no crash; all accounted",
 )
 def odd_csv(trial):
     zone, random = trial.lake.settings.landing / "corpus", Random(2)
     zone.mkdir(parents=True)
-    for number in range(FILES):
+    for number in range(CSV_FILES):
         header = random.sample(["id", "name", "ID", "total", "x y", ""], random.randrange(1, 5))
         body = [random.choices(CELLS, k=random.randrange(1, 6)) for _ in range(random.randrange(0, 12))]
         text = "".join(",".join(cells) + random.choice(["\n", "\r\n"]) for cells in [header, *body])
         (zone / f"{number}.csv").write_bytes(text.encode(random.choice(["utf-8", "utf-8-sig", "latin-1"])))
-    done, rows = loaded(trial, zone, "csv")
+    done, rows = loaded(trial, zone, "csv", CSV_FILES)
     for row in rows:
         assert row["rows_read"] == row["rows_loaded"] + row["rows_quarantined"], row["path"]
     return f"{done.rows_read} records: {done.rows_loaded} rows, {done.rows_quarantined} quarantined"
@@ -64,12 +64,12 @@ def real_files(_):
     return done.stdout.strip().splitlines()[-1]
 
 
-def loaded(trial, zone, kind):
+def loaded(trial, zone, kind, files):
     check = str(trial.lake.root.parent / "check")
     with trial.patched():
         done = autoload_to_table(str(zone), kind, "corpus", check, spark=trial._spark())
     rows = [row for row in outcomes.newest(done.ledger).values() if row["status"] == outcomes.LOADED]
-    assert done.files + done.files_refused == FILES, f"{done.files} read, {done.files_refused} refused"
+    assert done.files + done.files_refused == files, f"{done.files} read, {done.files_refused} refused"
     assert done.rows_unaccounted == 0
     return done, rows
 
