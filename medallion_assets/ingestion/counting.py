@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from medallion_assets.ingestion.counted_lines import counted_records, lines_in, records_on
+from medallion_assets.ingestion.counted_lines import BLOCK_BYTES, counted_records, lines_in, records_on
 from medallion_assets.ingestion.csv_text import CsvText, Dialect, Row
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.errors import UnreadableFile
@@ -23,7 +23,6 @@ from medallion_assets.ingestion.opening import Wrapping, wrapping
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.xml_text import elements
 
-BLOCK_BYTES = 1 << 20
 WIDEST_HEADER = 1000
 """Spark's CSV parser stops at 20,480 columns, and its plans grow slow long before."""
 

@@ -20,6 +20,10 @@ OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
 LAY_THERE = "it lay there at the first look, and include_existing_files is false"
 
 
+AT_ONCE = 2
+"""Files counted side by side; some are held in memory for it."""
+
+
 @dataclass(frozen=True)
 class Arrivals:
     """What one look at a landing zone added to its ledger."""
@@ -27,10 +31,6 @@ class Arrivals:
     admitted: int
     refused: int
     records: int
-
-
-AT_ONCE = 2
-"""Files counted side by side; some are held in memory for it."""
 
 
 @dataclass(frozen=True)

@@ -122,13 +122,15 @@ class _Part:
         return [str(self.path)] if self.writer else []
 
     def add(self, rows: pa.Table, file: Entry) -> None:
+        if not len(rows):
+            return
         # Spark tells a file's time in whole milliseconds.
         at = file.modified_at - timedelta(microseconds=file.modified_at.microsecond % 1000)
         for name, value in zip(FROM.names, (file.path, at), strict=True):
             rows = rows.append_column(
                 FROM.field(name), pa.repeat(pa.scalar(value, FROM.field(name).type), len(rows))
             )
-        self.waiting += [rows] if len(rows) else []
+        self.waiting.append(rows)
         self.bytes += file.size
         if self.bytes >= AT_ONCE:
             self._write()
