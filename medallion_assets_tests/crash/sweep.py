@@ -1,11 +1,11 @@
-"""Crashes a run or a verb at its renames, one after another, in one JVM, and compares what comes after.
+"""Puts a run or a verb back to each of its renames, as if it had died there, and compares what comes after.
 
     python -m medallion_assets_tests.crash.sweep FOLDER [EVERY] [WORK]
 
-Each trial puts the lake back as it was after a first file, lands a second one, freezes the disk at one
-publishing step, does its work (which fails), thaws it, does it again, and compares every table and
-quarantine with one nobody disturbed. WORK is one of ``works.WORKS``; ``school`` by default. Exits 1 where
-a trial lost, doubled or stuck, or where its disk never froze.
+The work is done once, and the lake copied before each EVERY-th publishing step: what a process that died
+there would have left. Each trial puts one copy in the lake's place, does the work again, and compares every
+table and quarantine with one nobody disturbed. WORK is one of ``works.WORKS``; ``school`` by default. Exits 1
+where a trial lost, doubled or stuck.
 """
 
 import os
@@ -36,11 +36,20 @@ OWN_TO_A_RUN = {
 
 
 def shim(folder):
-    """Builds the frozen disk; gives its library."""
-    library = folder / "frozen_disk.so"
-    source = Path(__file__).with_name("frozen_disk.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl", "-lpthread"], check=True)
+    """Builds the watched disk; gives its library."""
+    library = folder / "watched_disk.so"
+    source = Path(__file__).with_name("watched_disk.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library
+
+
+def watch(control, told):
+    """Has the preloaded disk do as told, in ``watched_disk.c``'s words, with its counts at zero."""
+    counts = Path(f"{control}.count")
+    counts.touch()
+    with counts.open("r+b") as mapped:  # never cut short: the process under trial has it mapped
+        mapped.write(bytes(24))
+    control.write_text(f"{told}\n")
 
 
 def contents(path):
@@ -68,75 +77,61 @@ class Trials:
         self.work = work
         self.settings = Settings(lake=folder / "live/lake", landing=folder / "live/landing").resolved()
         self.lake = Lake(self.settings)
-        self.control = Path(os.environ["FROZEN_DISK"])
-        self.number = 0
-
-    def disk(self, at):
-        self.number += 1
-        with Path(f"{self.control}.count").open("r+b") as count:
-            count.write(bytes(24))
-        self.control.write_text(f"{self.number} {at} {self.settings.lake}\n")
-
-    def steps(self):
-        lines = Path(f"{self.control}.log").read_text().splitlines()
-        return [line for line in lines if line.startswith(f"{self.number} ")]
+        self.control = Path(os.environ["WATCHED_DISK"])
 
     def run(self, does=None):
         try:
-            return (does or self.work.does)(
-                self.work.tables, self.lake, lambda: start_session(self.settings, stays=True)
-            )
+            return (does or self.work.does)(self.work.tables, self.lake, self.spark)
         except Exception as error:
             return [str(error).strip().splitlines()[0]]
 
-    def restart(self):
-        shutil.rmtree(self.folder / "live", ignore_errors=True)
-        shutil.copytree(self.folder / "before", self.folder / "live")
+    def spark(self):
+        return start_session(self.settings, stays=True)
 
-    def prepare(self):
+    def prepare(self, every):
+        """Does the work, copied on the way; gives what the lake holds in the end, and each step."""
         self.work.first(self.lake)
         assert not self.run(run)
         self.work.second(self.lake)
-        shutil.copytree(self.folder / "live", self.folder / "before")
-        self.disk(-1)
+        shutil.copytree(self.folder / "live/landing", self.folder / "landing")
+        watch(self.control, f"1 copy {every} {self.settings.lake}")
         wrong = self.run()
         assert not wrong, wrong
-        return everything(self.lake, self.work.tables), len(self.steps())
+        watch(self.control, f"0 watch 1 {self.folder / 'nowhere'}")
+        return everything(self.lake, self.work.tables), Path(f"{self.control}.log").read_text().splitlines()
 
-    def trial(self, at, expected):
-        self.restart()
-        self.disk(at)
-        self.run()
-        froze = any(" FROZEN " in line for line in self.steps())
-        where = next((line.split()[-1] for line in self.steps() if " FROZEN " in line), "nowhere")
-        self.disk(-1)
-        stuck = self.run()
-        wrong = differences(everything(self.lake, self.work.tables), expected)
-        problems = stuck + wrong + ([] if froze else ["the disk never froze"])
-        print(
-            f"step {at:3d} {'; '.join(problems) or 'held'}  ({where.removeprefix(str(self.lake.root))})",
-            flush=True,
-        )
+    def put_back(self, at):
+        shutil.rmtree(self.folder / "live")
+        shutil.copytree(self.folder / "landing", self.folder / "live/landing")
+        Path(f"{self.control}.copies/{at}").rename(self.folder / "live/lake")
+        # The process that died would have taken what it knew with it.
+        self.spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+    def trial(self, at, step, expected):
+        self.put_back(at)
+        problems = self.run() + differences(everything(self.lake, self.work.tables), expected)
+        where = step.split()[-1].removeprefix(str(self.lake.root))
+        print(f"step {at:3d} {'; '.join(problems) or 'held'}  ({where})", flush=True)
         return bool(problems)
 
 
 def main(folder, every, work="school"):
     folder.mkdir(parents=True, exist_ok=True)
     trials = Trials(folder, WORKS[work]())
-    expected, steps = trials.prepare()
-    points = range(0, steps, every)
-    print(f"{steps} publishing steps, {len(points)} of them tried", flush=True)
-    broken = sum(trials.trial(at, expected) for at in points)
+    expected, steps = trials.prepare(every)
+    points = range(0, len(steps), every)
+    print(f"{len(steps)} publishing steps, {len(points)} of them tried", flush=True)
+    broken = sum(trials.trial(at, steps[at], expected) for at in points)
     print(f"{len(points) - broken} held, {broken} broken")
     return bool(broken)
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1]).resolve()
-    if "FROZEN_DISK" not in os.environ:
+    if "WATCHED_DISK" not in os.environ:
         place.mkdir(parents=True, exist_ok=True)
-        env = os.environ | {"FROZEN_DISK": str(place / "disk"), "LD_PRELOAD": str(shim(place))}
-        (place / "disk").write_text(f"0 -1 {place / 'nowhere'}\n")
-        (place / "disk.count").write_bytes(bytes(24))
+        watch(place / "disk", f"0 watch 1 {place / 'nowhere'}")
+        (place / "disk.copies").mkdir()
+        env = os.environ | {"WATCHED_DISK": str(place / "disk"), "LD_PRELOAD": str(shim(place))}
         os.execve(sys.executable, [sys.executable, "-m", __spec__.name, *sys.argv[1:]], env)
     sys.exit(main(place, int(sys.argv[2]) if len(sys.argv) > 2 else 1, *sys.argv[3:4]))

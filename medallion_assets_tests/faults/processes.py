@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from medallion_assets.delta.lease import is_held
-from medallion_assets_tests.crash.sweep import shim
+from medallion_assets_tests.crash.sweep import shim, watch
 from medallion_assets_tests.faults.trial import fault
 
 DAY = 86400
@@ -101,13 +101,12 @@ def disk_full(trial):
 def failing_disk(trial):
     folder = trial.lake.root.parent
     disk, library = folder / "disk", shim(folder)
-    told = {"LD_PRELOAD": str(library), "FROZEN_DISK": str(disk)}
+    told = {"LD_PRELOAD": str(library), "WATCHED_DISK": str(disk)}
     trial.send()
     trial.go()
     failed, red = 0, 0
     for number, every in enumerate((89, 53, 31, 17, 7)):
-        disk.write_text(f"{number} -1 {trial.lake.root} {every}\n")
-        Path(f"{disk}.count").write_bytes(bytes(24))
+        watch(disk, f"{number} fail {every} {trial.lake.root}")
         trial.send()
         red += other_process(trial, 0, env=told).wait() != 0
         hit = [line for line in Path(f"{disk}.log").read_text().splitlines() if " FAILED " in line]

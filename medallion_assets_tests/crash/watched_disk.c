@@ -1,30 +1,40 @@
-/* A disk that freezes at a chosen publishing step, preloaded into the process under trial.
+/* A disk that is watched, copied at its publishing steps, or fails, preloaded into a process under trial.
  *
- * Steps are what makes a file visible under its final name below a folder: rename and link. From step
- * number AT on, every step and every change below the folder fails with EIO, which to all later readers
- * looks like a process that died there. The settings stand in the file that FROZEN_DISK names, read anew
- * at each call, as "TRIAL AT FOLDER"; AT -1 only counts. With an EVERY behind it nothing freezes: each
- * EVERY-th step or change fails, and the others do not. Python and Java are two processes on one disk:
- * the counts and whether it froze lie in FROZEN_DISK.count, mapped by both; whoever writes the settings
- * zeroes it. Each step is written to FROZEN_DISK.log, so that a trial in which nothing froze is seen.
- * Failing rename alone would prove nothing: Hadoop falls back to a copy, so opening for writing fails too.
+ * Steps are what makes a file visible under its final name below a folder: rename and link. The settings
+ * stand in the file that WATCHED_DISK names, read anew at each call, as "TRIAL WHAT EVERY FOLDER":
+ *
+ *   watch  each step is written to WATCHED_DISK.log
+ *   copy   and before each EVERY-th the folder is copied to WATCHED_DISK.copies/STEP: what a process that
+ *          died there would have left. Whoever else makes a step or a change waits for it, so that a copy
+ *          holds nothing that came after what it lacks.
+ *   fail   each EVERY-th step or change fails with EIO, and the others do not
+ *
+ * Python and Java are two processes on one disk: the guard and the counts lie in WATCHED_DISK.count, mapped
+ * by both; whoever writes the settings zeroes it. Failing rename alone would prove nothing: Hadoop falls
+ * back to a copy, so opening for writing fails too.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
-static long *shared = 0; /* steps so far, 1 once frozen, and steps and changes so far */
+static long *shared = 0; /* steps so far, steps and changes so far, and 1 while one is being made */
 static __thread int inside = 0;
+
+struct asked {
+    long trial, every;
+    char what[8], folder[1024];
+};
 
 #define REAL(type, name, ...) \
     static type (*real)(__VA_ARGS__) = 0; \
@@ -35,23 +45,22 @@ static int plain_open(const char *path, int flags, mode_t mode) {
     return real(path, flags, mode);
 }
 
-static int settings(long *trial, long *at, char *folder, long *every) {
-    const char *file = getenv("FROZEN_DISK");
-    char text[1024];
+static int settings(struct asked *told) {
+    const char *file = getenv("WATCHED_DISK");
+    char text[1200];
     int fd = file ? plain_open(file, O_RDONLY, 0) : -1;
     if (fd < 0) return 0;
     ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
     if (length <= 0) return 0;
     text[length] = 0;
-    *every = 0;
-    return sscanf(text, "%ld %ld %900s %ld", trial, at, folder, every) >= 3;
+    return sscanf(text, "%ld %7s %ld %1000s", &told->trial, told->what, &told->every, told->folder) == 4;
 }
 
 static int mapped(void) {
     char name[1024];
     if (shared) return 1;
-    snprintf(name, sizeof name, "%s.count", getenv("FROZEN_DISK"));
+    snprintf(name, sizeof name, "%s.count", getenv("WATCHED_DISK"));
     int fd = plain_open(name, O_RDWR, 0);
     if (fd < 0) return 0;
     void *place = mmap(0, 3 * sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -62,7 +71,7 @@ static int mapped(void) {
 
 static void write_down(long trial, long step, const char *word, const char *path) {
     char name[1024], line[1400];
-    snprintf(name, sizeof name, "%s.log", getenv("FROZEN_DISK"));
+    snprintf(name, sizeof name, "%s.log", getenv("WATCHED_DISK"));
     int fd = plain_open(name, O_WRONLY | O_CREAT | O_APPEND, 0644);
     int length = snprintf(line, sizeof line, "%ld %ld %s %s\n", trial, step, word, path);
     if (fd < 0) return;
@@ -70,27 +79,34 @@ static void write_down(long trial, long step, const char *word, const char *path
     close(fd);
 }
 
-/* True where a call on this path must fail; a step also counts. */
+static void copy(const char *folder, long step) {
+    char to[1024];
+    char *command[] = {"cp", "-a", (char *)folder, to, 0};
+    char *plain[] = {"PATH=/usr/bin:/bin", 0}; /* not preloaded into the copying process */
+    pid_t child;
+    snprintf(to, sizeof to, "%s.copies/%ld", getenv("WATCHED_DISK"), step);
+    if (posix_spawnp(&child, "cp", 0, 0, command, plain) == 0) waitpid(child, 0, 0);
+}
+
+static int failed_or_copied(const struct asked *told, const char *path, int is_step) {
+    long step = is_step ? shared[0]++ : -1, change = ++shared[1];
+    int fails = !strcmp(told->what, "fail") && change % told->every == 0;
+    if (is_step && !strcmp(told->what, "copy") && step % told->every == 0) copy(told->folder, step);
+    if (is_step || fails) write_down(told->trial, step, fails ? "FAILED" : "ok", path);
+    return fails;
+}
+
+/* True where a call on this path must fail. */
 static int refused(const char *path, int is_step) {
-    long trial, at, every;
-    char folder[1024];
+    struct asked told;
     int answer = 0;
     if (!path || inside) return 0;
     inside = 1;
-    pthread_mutex_lock(&guard);
-    if (settings(&trial, &at, folder, &every) && strncmp(path, folder, strlen(folder)) == 0 && mapped()) {
-        if (is_step) {
-            long step = __atomic_fetch_add(&shared[0], 1, __ATOMIC_SEQ_CST);
-            if (at >= 0 && step >= at) __atomic_store_n(&shared[1], 1, __ATOMIC_SEQ_CST);
-            write_down(trial, step, shared[1] ? "FROZEN" : "ok", path);
-        }
-        answer = (int)__atomic_load_n(&shared[1], __ATOMIC_SEQ_CST);
-        if (every > 0 && (__atomic_add_fetch(&shared[2], 1, __ATOMIC_SEQ_CST) % every) == 0) {
-            write_down(trial, shared[2], "FAILED", path);
-            answer = 1;
-        }
+    if (settings(&told) && strncmp(path, told.folder, strlen(told.folder)) == 0 && mapped()) {
+        while (__atomic_exchange_n(&shared[2], 1, __ATOMIC_ACQUIRE)) sched_yield();
+        answer = failed_or_copied(&told, path, is_step);
+        __atomic_store_n(&shared[2], 0, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&guard);
     inside = 0;
     if (answer) errno = EIO;
     return answer;
