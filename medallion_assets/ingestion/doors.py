@@ -7,11 +7,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.changes import as_commits
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.lease import held
 from medallion_assets.delta.stream import drain, drop_older_copy, stamp_of
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.ahead import look_ahead
 from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look, discover
 from medallion_assets.ingestion.load import Writer, admitted, load_files
@@ -97,8 +99,8 @@ def _stream(spark: SparkSession, place: Place, checkpoint: Path, run_id: str) ->
     def write_good(stamp: Stamp) -> Writer:
         return lambda good, instead_of: _append(good, place, stamp, instead_of)
 
-    reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
-    drain(reader.load(str(place.ledger)), write, checkpoint, place.key)
+    look_ahead(place, checkpoint)
+    drain(as_commits(spark, place.ledger), write, checkpoint, place.key)
 
 
 def _append(rows: DataFrame, place: Place, stamp: Stamp, instead_of: str) -> dict[str, int]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import among
 from medallion_assets.ingestion import outcomes
+from medallion_assets.ingestion.ahead import drop_ahead, looked_ahead
 from medallion_assets.ingestion.batch_records import records_read
 from medallion_assets.ingestion.committed import committed_rows
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
@@ -68,7 +70,7 @@ def load_files(
     clear_quarantine(spark, again, place.quarantine, stamp, parse)
     # Delta wants every row it writes to be one of those it may stand in for: new files' too.
     instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
-    staging = Staging(place.state / "staging", source)
+    staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
 
     def load(files: list[Entry]) -> Loaded:
         return load_whole(spark, files, place, staging, stamp, lambda rows: write(rows, instead_of))
@@ -78,6 +80,7 @@ def load_files(
     if loaded.malformed and loaded.growth is not None:
         write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()
+    drop_ahead(place.state)
     gone = dict.fromkeys(missing, outcomes.GONE) | {f: corrupt[f.path] for f in there if f.path in corrupt}
     _record(place, fresh, gone, stamp, parse, started)
     now = {file.path: file.records for file in fresh}

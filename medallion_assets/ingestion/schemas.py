@@ -26,6 +26,9 @@ from medallion_assets.ingestion.staging import Staging
 SAMPLE_FILES, SAMPLE_BYTES = 1000, 50 << 30
 """What a first schema is inferred from at most: Auto Loader's limits."""
 
+FROZEN = ("none", "rescue")
+"""Modes in which a schema stays what it was first."""
+
 CARRY_TYPES = ("parquet", "orc", "avro")
 
 
@@ -41,9 +44,7 @@ def schema_for(
     """
     base = newest(folder)
     growth = _growth(spark, source, files, staging, base)
-    keys = [key for key in partition_keys(files, source) if key not in growth.schema.names]
-    columns = [*growth.schema.fields, *(StructField(key, StringType()) for key in keys)]
-    schema = with_hints(StructType(columns), source.schema_hints)
+    schema = _whole(growth.schema, source, files)
     known = base is not None or bool(source.schema)
     if known and growth.added and source.evolution == "failOnNewColumns":
         raise NewColumns(source.name, growth.added, [file.path for file in files])
@@ -53,6 +54,12 @@ def schema_for(
     if schema != base:
         _write(folder, whole, source, [file.path for file in files], stamp)
     return whole
+
+
+def schema_beforehand(source: Source, files: Sequence[Entry], folder: Path) -> StructType | None:
+    """Gives the schema this batch will be read with, None where only its files can say."""
+    fixed = _fixed(source, newest(folder))
+    return None if fixed is None else _whole(fixed, source, files)
 
 
 def newest(folder: Path) -> StructType | None:
@@ -67,15 +74,29 @@ def versions(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_text()) for file in files]
 
 
+def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> StructType:
+    """Gives the schema with the folders' columns and the hints' types."""
+    keys = [key for key in partition_keys(files, source) if key not in schema.names]
+    columns = [*schema.fields, *(StructField(key, StringType()) for key in keys)]
+    return with_hints(StructType(columns), source.schema_hints)
+
+
+def _fixed(source: Source, base: StructType | None) -> StructType | None:
+    """Gives the columns where no file can change them any more."""
+    if source.evolution not in FROZEN:
+        return None
+    return _as_declared_now(source, base) if source.schema else base
+
+
 def _growth(
     spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, base: StructType | None
 ) -> Growth:
+    fixed = _fixed(source, base)
+    if fixed is not None:
+        return Growth(fixed)
     if source.schema:
         base = _as_declared_now(source, base)
-    if base is not None and source.evolution in ("none", "rescue"):
-        return Growth(base)
-    frozen = source.evolution in ("none", "rescue")
-    seen = seen_schema(spark, source, sampled(files) if frozen else files, staging)
+    seen = seen_schema(spark, source, sampled(files) if source.evolution in FROZEN else files, staging)
     if base is None:
         return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
     widening = source.evolution == "addNewColumnsWithTypeWidening"
@@ -85,7 +106,7 @@ def _growth(
 def _as_declared_now(source: Source, base: StructType | None) -> StructType:
     """Gives the declared columns, which may have been changed since, and with them those that joined."""
     told = declared(source)
-    if base is None or source.evolution in ("none", "rescue"):
+    if base is None or source.evolution in FROZEN:
         return told
     known = {field.name: field for field in base.fields}
     widened = source.evolution == "addNewColumnsWithTypeWidening"

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column
@@ -34,13 +34,22 @@ MOST = 1 << 20
 """Characters a path has at most."""
 
 
+Ahead = Callable[[Sequence[Entry], StructType], LineParts | None]
+
+
 class Staging:
     """A folder of stand-ins for one micro-batch's odd files; gone once the batch is written."""
 
-    def __init__(self, folder: Path, source: Source) -> None:
-        """Takes a folder this batch alone uses; what an earlier, dead attempt left there goes."""
+    def __init__(self, folder: Path, source: Source, ahead: Ahead | None = None) -> None:
+        """Takes a folder this batch alone uses; what an earlier, dead attempt left there goes.
+
+        Args:
+            folder: Where stand-ins go.
+            source: What the files come from.
+            ahead: Gives the parts of files that were made already.
+        """
         shutil.rmtree(folder, ignore_errors=True)
-        self.folder, self.source = folder, source
+        self.folder, self.source, self.ahead = folder, source, ahead
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
         self.encoded = " " in str(folder)
@@ -60,7 +69,8 @@ class Staging:
         """Gives files of JSON lines in two parts, what fits the schema and the rest; made once."""
         key = (schema.json(), *(file.path for file in files))
         if key not in self.parts:
-            self.parts[key] = line_parts(files, schema, self.folder / f"parts-{len(self.parts)}")
+            made = self.ahead(files, schema) if self.ahead else None
+            self.parts[key] = made or line_parts(files, schema, self.folder / f"parts-{len(self.parts)}")
         return self.parts[key]
 
     def original(self) -> Column:

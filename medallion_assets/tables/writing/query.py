@@ -6,9 +6,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.changes import Span, added, as_stream, only_appends
+from medallion_assets.delta.changes import Span, added, as_commits, as_stream, only_appends
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.stream import Trigger, drain, stamp_of
+from medallion_assets.ingestion.ahead import look_ahead
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.judgement.derive import derived
@@ -25,7 +26,7 @@ from medallion_assets.tables.standing.starts import (
     span_of,
     starting_version,
 )
-from medallion_assets.tables.writing.bronze import write_files
+from medallion_assets.tables.writing.bronze import place_of, write_files
 from medallion_assets.tables.writing.failures import explained
 from medallion_assets.tables.writing.flow import write_changes
 from medallion_assets.tables.writing.poison_of_groups import failed_batch, set_aside
@@ -119,8 +120,9 @@ def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) 
 def _rows(table: Table, lake: Lake, spark: SparkSession) -> DataFrame:
     upstream = lake.upstream_log(table)
     if table.source:
+        look_ahead(place_of(table, lake), lake.state(table, "checkpoint"))
         # One ledger commit is one micro-batch: discovery has cut them to size.
-        return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(upstream))
+        return as_commits(spark, upstream)
     rows = as_stream(spark, upstream, starting_version(table, lake), ALL_FILES)
     if not table.stateful:
         return rows
