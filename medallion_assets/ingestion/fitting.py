@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.json
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -23,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.ingestion.counted_lines import BLANK
+from medallion_assets.ingestion.strict_lines import rows_of, strictly_read
 
-BLOCK = 4 << 20
 SIMPLE: dict[type[DataType], tuple[pa.DataType, Any]] = {
     StringType: (pa.string(), str),
     LongType: (pa.int64(), Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]),
@@ -54,7 +53,7 @@ class Fitting:
 
     def lines(self, data: bytes, records: int) -> Lines | None:
         """Gives the lines of a file, None where its records are not one to a line, ``records`` in all."""
-        whole = self._typed(data, records) if _an_object_a_line(data, records) else None
+        whole = strictly_read(data, records, self.columns) if records else None
         return Lines(whole) if whole is not None else self._parted(data, records)
 
     def _parted(self, data: bytes, records: int) -> Lines | None:
@@ -72,14 +71,7 @@ class Fitting:
     def _typed(self, data: bytes, records: int) -> pa.Table | None:
         if not records:
             return self.columns.empty_table()  # type: ignore[union-attr]
-        parse = pa.json.ParseOptions(explicit_schema=self.columns, unexpected_field_behavior="error")
-        try:
-            read = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(block_size=BLOCK), parse)
-            # The reader itself takes bytes that are no UTF-8.
-            read.validate(full=True)
-        except (pa.ArrowException, ValueError):
-            return None
-        return read if read.num_rows == records else None
+        return rows_of(data, records, self.columns)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema | None:
@@ -88,21 +80,6 @@ def arrow_schema(schema: StructType) -> pa.Schema | None:
         return None
     fields = [(field.name, _type(field.dataType)) for field in schema.fields]
     return None if any(kind is None for _, kind in fields) else pa.schema(fields)
-
-
-def _an_object_a_line(data: bytes, records: int) -> bool:
-    """True where each line starts as an object and ends as one, so that no value spans two lines.
-
-    Two values on one line then make more rows than lines, which is seen by counting.
-    """
-    body = data.removesuffix(b"\n").removesuffix(b"\r")
-    whole = body.startswith(b"{") and body.endswith(b"}")
-    # Counted by patterns: a look at each byte takes as long as parsing them.
-    ends, between = body.count(b"\n"), body.count(b"}\n{")
-    if b"\r" in body:
-        between += body.count(b"}\r\n{")
-        whole = whole and body.count(b"\r") == body.count(b"\r\n")
-    return whole and ends == between == records - 1
 
 
 def _type(kind: DataType) -> pa.DataType | None:

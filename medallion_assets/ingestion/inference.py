@@ -1,21 +1,20 @@
 """The columns and types that files bring, read from their records, headers or footers."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.errors import SourceError
-from medallion_assets.ingestion.evolution import grown, is_column
+from medallion_assets.ingestion.evolution import grown
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.objects import of_objects, storable_columns
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.read_columnar import columnar_frame
 from medallion_assets.ingestion.read_csv import csv_records
-from medallion_assets.ingestion.read_json import json_lines
 from medallion_assets.ingestion.read_whole import BINARY, TEXT
 from medallion_assets.ingestion.reading import groups
 from medallion_assets.ingestion.staging import Staging
@@ -33,9 +32,9 @@ def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], sta
     if source.format == "csv":
         return _of_headers(spark, source, files, staging)
     if source.format in ("json", "xml"):
-        return _of_objects(spark, source, files, staging)
+        return of_objects(spark, source, files, staging)
     schemas = [columnar_frame(spark, group, source, staging).schema for group in groups(files)]
-    return reduce(lambda a, b: grown(a, b, widening=True).schema, map(_clean, schemas))
+    return reduce(lambda a, b: grown(a, b, widening=True).schema, map(storable_columns, schemas))
 
 
 def declared(source: Source) -> StructType:
@@ -118,50 +117,3 @@ def _guessed(records: DataFrame, text: StructType) -> Iterator[tuple[str, DataTy
     for i, name in enumerate(cells):
         kind = next((k for k in GUESSES if found[f"{i}"] and found[f"{i}:{k}"] == found[f"{i}"]), "string")
         yield name, _ddl(f"c {kind}")["c"].dataType
-
-
-def _of_objects(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
-    sound = json_lines(spark, files, staging).where("_why IS NULL")
-    if source.infer_column_types:
-        with _case_sensitive(spark):
-            return _clean(spark.read.json(sound.select("value")).schema)
-    keys = sound.select(F.explode(F.array_distinct(F.json_object_keys("value"))).alias("key"))
-    # Of names that differ in case only the more frequent one is first, and becomes the column.
-    counted = sorted(
-        keys.groupBy("key").count().collect(), key=lambda r: (r["key"].lower(), -r["count"], r["key"])
-    )
-    return StructType([StructField(row["key"], StringType()) for row in counted])
-
-
-@contextmanager
-def _case_sensitive(spark: SparkSession) -> Iterator[None]:
-    # Keys that differ in case only would else make inference fail as a whole.
-    before = spark.conf.get("spark.sql.caseSensitive", "false")
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
-        yield
-    finally:
-        spark.conf.set("spark.sql.caseSensitive", str(before))
-
-
-def _clean(schema: StructType) -> StructType:
-    """Gives the schema with only what a table can hold below its top level."""
-    return StructType([StructField(f.name, _storable(f.dataType)) for f in schema.fields])
-
-
-def _storable(kind: DataType) -> DataType:
-    if isinstance(kind, NullType):
-        return StringType()
-    if isinstance(kind, ArrayType):
-        return ArrayType(_storable(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(kind.keyType, _storable(kind.valueType))
-    if isinstance(kind, StructType):
-        by_case = {f.name.lower(): f for f in reversed(kind.fields) if is_column(f.name)}
-        kept = [
-            StructField(f.name, _storable(f.dataType))
-            for f in kind.fields
-            if by_case.get(f.name.lower()) is f
-        ]
-        return StructType(kept) if kept else StringType()
-    return kind
