@@ -39,7 +39,7 @@ def look_ahead(place: Place, checkpoint: Path) -> None:
     keys = partition_keys(files, place.source)
     own = StructType([field for field in schema.fields if field.name not in keys])
     thread = ThreadPoolExecutor(1)
-    future = thread.submit(line_parts, lines, own, _folder(place.state))
+    future = thread.submit(line_parts, lines, own, place.source, _folder(place.state))
     thread.shutdown(wait=False)
     _BEGUN[place.state] = (_asked(lines, own), future)
 

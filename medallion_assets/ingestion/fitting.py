@@ -5,7 +5,9 @@ line to find them costs four times as much. A strict reader outside Spark takes 
 it is, and gives it typed; of any other, it takes the lines that have neither.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
@@ -22,8 +24,16 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.ingestion.counted_lines import BLANK
+from medallion_assets.ingestion.exact_texts import (
+    MISFIT,
+    refuse_repeated_keys,
+    string_columns,
+    texts_of,
+    with_texts,
+)
 from medallion_assets.ingestion.strict_lines import rows_of, strictly_read
 
+NONE = pa.table({})
 SIMPLE: dict[type[DataType], tuple[pa.DataType, Any]] = {
     StringType: (pa.string(), str),
     LongType: (pa.int64(), Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]),
@@ -36,24 +46,39 @@ SIMPLE: dict[type[DataType], tuple[pa.DataType, Any]] = {
 
 @dataclass(frozen=True)
 class Lines:
-    """A file's non-blank lines: those that fit the schema, typed, and the others as they stand."""
+    """A file's non-blank lines: those that fit the schema, typed, and the others as they stand.
+
+    Attributes:
+        fitting: Rows of the schema.
+        others: Lines.
+        texts: For each of the others ``texts_of`` it.
+    """
 
     fitting: pa.Table
-    others: tuple[bytes, ...] = ()
+    others: Sequence[bytes] = ()
+    texts: Sequence[bytes | None] = ()
 
 
 class Fitting:
     """What takes lines of a schema, and no others."""
 
     def __init__(self, schema: StructType) -> None:
-        """Takes the columns there are; ``able`` is False where a type of theirs is not among ``SIMPLE``."""
+        """Takes the columns there are; lines fit none whose types are not among ``SIMPLE``."""
         self.columns = arrow_schema(schema)
-        self.able = self.columns is not None
-        self.schema = schema
+        self.decoder = _decoder(schema, texts=False) if self.columns is not None else None
+        self.text_decoder = _decoder(schema, texts=True) if self.columns is not None else None
+        self.texts_met = False
+        self.strings = string_columns(schema)
+        self.fields = [f"f{n}" for n, name in enumerate(schema.names) if name in self.strings]
+
+    @property
+    def able(self) -> bool:
+        """False where nothing is to be known of any line."""
+        return self.columns is not None or bool(self.strings)
 
     def lines(self, data: bytes, records: int) -> Lines | None:
         """Gives the lines of a file, None where its records are not one to a line, ``records`` in all."""
-        whole = strictly_read(data, records, self.columns) if records else None
+        whole = strictly_read(data, records, self.columns) if records and self.columns is not None else None
         return Lines(whole) if whole is not None else self._parted(data, records)
 
     def _parted(self, data: bytes, records: int) -> Lines | None:
@@ -61,17 +86,47 @@ class Fitting:
             # A lone carriage return ends a line too.
             return None
         lines = [line for line in data.split(b"\n") if line.strip(BLANK)]
-        decoder = _decoder(self.schema)
-        if decoder is None or len(lines) != records:
+        if len(lines) != records:
             return None
-        good, others = _told_apart(lines, decoder)
-        typed = self._typed(b"\n".join(good), len(good))
-        return None if typed is None else Lines(typed, tuple(others))
+        good, others = self._told_apart(lines, cache(lambda: strictly_read(data, records) is not None))
+        typed = rows_of(b"\n".join(good), len(good), self.columns) if good else NONE
+        if typed is None:
+            # One of them has a key twice, which only the strict reader sees.
+            typed, others = NONE, lines
+        others = [line.rstrip(b"\r") for line in others]
+        return Lines(typed, others, [texts_of(line, self.strings) for line in others])
 
-    def _typed(self, data: bytes, records: int) -> pa.Table | None:
-        if not records:
-            return self.columns.empty_table()  # type: ignore[union-attr]
-        return rows_of(data, records, self.columns)
+    def _told_apart(
+        self, lines: list[bytes], is_strict: Callable[[], bool]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Gives the lines that fit, with texts for strings, and the others."""
+        good: list[bytes] = []
+        others: list[bytes] = []
+        for line in lines if self.decoder else ():
+            try:
+                good.append(self._fitted(line, is_strict))
+            except MISFIT:
+                others.append(line)
+        return good, others if self.decoder else lines
+
+    def _fitted(self, line: bytes, is_strict: Callable[[], bool]) -> bytes:
+        if not self.texts_met:
+            try:
+                self.decoder.decode(line)  # type: ignore[union-attr]
+                # White space before an object is sound, and rare.
+                return line
+            except msgspec.ValidationError:
+                pass
+        line.decode()
+        found = self.text_decoder.decode(line)  # type: ignore[union-attr]
+        if not with_texts(found, self.fields):
+            return line
+        if not is_strict():
+            # Written anew a line loses a key that stands twice; in another the strict reader finds it.
+            refuse_repeated_keys(line)
+        # Where one is, most are: a try that fails takes longer than the other way.
+        self.texts_met = True
+        return msgspec.json.encode(found)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema | None:
@@ -92,37 +147,29 @@ def _type(kind: DataType) -> pa.DataType | None:
     return SIMPLE[type(kind)][0] if type(kind) in SIMPLE else None
 
 
-def _decoder(schema: StructType) -> msgspec.json.Decoder[Any] | None:
+def _decoder(schema: StructType, texts: bool) -> msgspec.json.Decoder[Any] | None:
+    shapes = {field.name: _shape(field.dataType) | None for field in schema.fields}
+    if texts:
+        shapes |= dict.fromkeys(string_columns(schema), msgspec.Raw)
     try:
-        return msgspec.json.Decoder(_shape(schema))
+        return msgspec.json.Decoder(_object(shapes))
     except ValueError:
         # A name with a quote or a backslash in it.
         return None
 
 
+def _object(shapes: dict[str, Any]) -> Any:
+    names = {f"f{number}": name for number, name in enumerate(shapes)}
+    return msgspec.defstruct(
+        "Object",
+        [(name, shape, None) for name, shape in zip(names, shapes.values(), strict=True)],
+        rename=names,
+        forbid_unknown_fields=True,
+        omit_defaults=True,
+    )
+
+
 def _shape(kind: DataType) -> Any:
     if isinstance(kind, StructType):
-        names = {f"f{number}": field.name for number, field in enumerate(kind.fields)}
-        shapes = zip(names, (_shape(field.dataType) | None for field in kind.fields), strict=True)
-        return msgspec.defstruct(
-            "Object",
-            [(name, shape, None) for name, shape in shapes],
-            rename=names,
-            forbid_unknown_fields=True,
-        )
+        return _object({field.name: _shape(field.dataType) | None for field in kind.fields})
     return list[_shape(kind.elementType) | None] if isinstance(kind, ArrayType) else SIMPLE[type(kind)][1]  # type: ignore[misc]
-
-
-def _told_apart(lines: list[bytes], decoder: msgspec.json.Decoder[Any]) -> tuple[list[bytes], list[bytes]]:
-    """Gives the lines that fit, and the others; a key that stands twice is left to the strict reader."""
-    good: list[bytes] = []
-    others: list[bytes] = []
-    for line in lines:
-        try:
-            decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            others.append(line.rstrip(b"\r"))
-        else:
-            # White space before an object is sound, and rare.
-            good.append(line)
-    return good, others

@@ -16,9 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
+from medallion_assets.ingestion.counting import BROKEN
+from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.fitting import Fitting, Lines
 from medallion_assets.ingestion.ledger import Entry
-from medallion_assets.ingestion.opening import SPARK_READS
+from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.plain_pieces import plain_pieces
 
 LARGEST = 1 << 30
 """A file is looked at in memory."""
@@ -34,7 +37,7 @@ SHARE = 500
 """Lines worth a core of their own: parsed one by one they take Spark 80 microseconds each."""
 
 FROM = pa.schema([("_source_file", pa.string()), ("_source_modified_at", pa.timestamp("us", "UTC"))])
-VALUE = pa.schema([("value", pa.binary())])
+VALUE = pa.schema([("value", pa.binary()), ("texts", pa.string())])
 
 
 @dataclass
@@ -43,7 +46,7 @@ class LineParts:
 
     Attributes:
         fitting: Parquet files of the schema's columns and ``FROM``.
-        others: Parquet files of ``value`` BINARY, a line, and ``FROM``.
+        others: Parquet files of ``value`` BINARY, a line, ``texts`` STRING (``exact_texts``), and ``FROM``.
         whole: Files that could not be parted; they are to be read as they lie.
     """
 
@@ -52,7 +55,7 @@ class LineParts:
     whole: list[Entry] = field(default_factory=list)
 
 
-def line_parts(files: Sequence[Entry], schema: StructType, folder: Path) -> LineParts:
+def line_parts(files: Sequence[Entry], schema: StructType, source: Source, folder: Path) -> LineParts:
     """Gives the files' lines in two parts, written to the folder."""
     fitting, parts = Fitting(schema), LineParts()
     if not fitting.able:
@@ -60,14 +63,19 @@ def line_parts(files: Sequence[Entry], schema: StructType, folder: Path) -> Line
     with ExitStack() as open_files:
         typed = open_files.enter_context(_Part(folder / "fitting"))
         untyped = [open_files.enter_context(_Part(folder / f"others-{n}")) for n in range(CORES)]
-        for file, lines in _looked_at(files, fitting):
+        for file, lines in _looked_at(files, fitting, source):
             if lines is None:
                 parts.whole.append(file)
                 continue
             typed.add(lines.fitting, file)
-            _spread(pa.table([pa.array(lines.others, pa.binary())], VALUE), untyped, file)
+            _spread(_untyped(lines), untyped, file)
     parts.fitting, parts.others = typed.written, [path for part in untyped for path in part.written]
     return parts
+
+
+def _untyped(lines: Lines) -> pa.Table:
+    texts = pa.array(lines.texts, pa.binary()).cast(pa.string())
+    return pa.table([pa.array(lines.others, pa.binary()), texts], VALUE)
 
 
 def _spread(rows: pa.Table, parts: "list[_Part]", file: Entry) -> None:
@@ -76,7 +84,9 @@ def _spread(rows: pa.Table, parts: "list[_Part]", file: Entry) -> None:
         part.add(rows.slice(number * size, size), file)
 
 
-def _looked_at(files: Sequence[Entry], fitting: Fitting) -> Iterator[tuple[Entry, Lines | None]]:
+def _looked_at(
+    files: Sequence[Entry], fitting: Fitting, source: Source
+) -> Iterator[tuple[Entry, Lines | None]]:
     """Gives each file with its lines, in order; one is looked at while the one before it is written."""
     with ThreadPoolExecutor(AHEAD) as threads:
         ahead: deque[tuple[Entry, Future[Lines | None]]] = deque()
@@ -84,20 +94,22 @@ def _looked_at(files: Sequence[Entry], fitting: Fitting) -> Iterator[tuple[Entry
             while ahead and (len(ahead) >= AHEAD or sum(f.size for f, _ in ahead) + file.size > AHEAD_BYTES):
                 first, lines = ahead.popleft()
                 yield first, lines.result()
-            ahead.append((file, threads.submit(_lines, file, fitting)))
+            ahead.append((file, threads.submit(_lines, file, fitting, source)))
         for first, lines in ahead:
             yield first, lines.result()
 
 
-def _lines(file: Entry, fitting: Fitting) -> Lines | None:
-    path = Path(file.path)
-    if file.layout != "lines" or path.suffix in SPARK_READS or file.size > LARGEST:
-        return None
+def _lines(file: Entry, fitting: Fitting, source: Source) -> Lines | None:
+    data = bytearray()
     try:
-        return fitting.lines(path.read_bytes(), file.records)
-    except OSError:
-        # Gone since it was looked for: whoever reads it says so.
+        for piece in plain_pieces(file, source):
+            if len(data) + len(piece) > LARGEST:
+                return None
+            data += piece
+    except (*BROKEN, UnreadableFile):
+        # Gone or cut off since it was looked at: whoever reads it says so.
         return None
+    return fitting.lines(bytes(data), file.records)
 
 
 class _Part:

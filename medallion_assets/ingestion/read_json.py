@@ -30,6 +30,7 @@ MALFORMED_INSIDE = "malformed JSON, or a nested object that repeats a key"
 FROM = StructType(
     [StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType())]
 )
+TEXTS, EXACT = "texts", "_exact"
 LONGEST = 8 << 20
 """Characters of one record; a VARIANT, which rescue reads fields through, holds 16 MiB."""
 
@@ -51,11 +52,11 @@ def json_lines(spark: SparkSession, files: Sequence[Entry], staging: Staging) ->
     return judged_lines(lines)
 
 
-def judged_lines(lines: DataFrame) -> DataFrame:
-    """Gives ``json_lines`` of texts: ``value``, ``_source_file``, ``_source_modified_at``."""
+def judged_lines(lines: DataFrame, *kept: str) -> DataFrame:
+    """Gives ``json_lines`` of texts: ``value``, ``_source_file``, ``_source_modified_at``, and those kept."""
     # Bytes that are no UTF-8 would pass through Spark and break what reads the table after it.
     valid = F.make_valid_utf8("value")
-    return lines.select(valid.alias("value"), _why().alias("_why"), "_source_file", "_source_modified_at")
+    return lines.select(valid.alias("value"), _why().alias("_why"), *FROM.names, *kept)
 
 
 def json_records(
@@ -69,10 +70,14 @@ def json_records(
     """
     parts = staging.in_parts(files, schema) if source.format == "json" else LineParts(whole=list(files))
     frames = [_typed(spark, parts.fitting, source, schema)] if parts.fitting else []
-    lines = [judged_lines(_untyped(spark, parts.others))] if parts.others else []
+    lines = [judged_lines(_untyped(spark, parts.others), TEXTS)] if parts.others else []
     lines += [json_lines(spark, parts.whole, staging)] if parts.whole else []
-    frames += [parsed_lines(reduce(DataFrame.unionByName, lines), source, schema)] if lines else []
+    frames += [parsed_lines(reduce(_together, lines), source, schema)] if lines else []
     return reduce(DataFrame.unionByName, frames)
+
+
+def _together(lines: DataFrame, others: DataFrame) -> DataFrame:
+    return lines.unionByName(others, allowMissingColumns=True)
 
 
 def _typed(spark: SparkSession, paths: list[str], source: Source, schema: StructType) -> DataFrame:
@@ -91,27 +96,40 @@ def _typed(spark: SparkSession, paths: list[str], source: Source, schema: Struct
 
 
 def _untyped(spark: SparkSession, paths: list[str]) -> DataFrame:
-    wanted = StructType([StructField("value", BinaryType()), *FROM.fields])
-    return spark.read.schema(wanted).parquet(*paths).withColumn("value", F.col("value").cast("string"))
+    told = [StructField("value", BinaryType()), StructField(TEXTS, StringType())]
+    rows = spark.read.schema(StructType([*told, *FROM.fields])).parquet(*paths)
+    return rows.withColumn("value", F.col("value").cast("string"))
 
 
 def parsed_lines(lines: DataFrame, source: Source, schema: StructType) -> DataFrame:
-    """Gives one row per line of ``json_lines``; the frame's columns are those of ``reading``."""
+    """Gives one row per line of ``json_lines``, which may have ``texts`` STRING (``exact_texts``) beside it.
+
+    The frame's columns are those of ``reading``.
+    """
     sound = F.when(F.col("_why").isNull(), F.col("value"))
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     parsed = lines.withColumn("_row", F.from_json(sound, wanted, PARSER | _times(source)))
     if source.rescued:
         odd = parsed.withColumn("_odd", something_left_over(schema, UNFIT))
         parsed = odd.withColumn("_fields", F.when(F.col("_odd"), F.from_json(sound, FIELDS, STRICT)))
-    columns = parsed.withColumn("_reason", _reason(source, schema)).select(
-        "_row.*",
+    if TEXTS in lines.columns:
+        parsed = parsed.withColumn(EXACT, F.from_json(TEXTS, "map<string,string>"))
+    return parsed.withColumn("_reason", _reason(source, schema)).select(
+        *(_column(field, EXACT in parsed.columns) for field in schema.fields),
         *_rescued(source, schema),
         F.when(F.col("_reason").isNotNull(), F.col("value")).alias("_raw"),
         "_reason",
-        "_source_file",
-        "_source_modified_at",
+        *FROM.names,
     )
-    return columns.drop(UNFIT)
+
+
+def _column(field: StructField, exact: bool) -> Column:
+    value = F.col("_row")[field.name]
+    if exact and isinstance(field.dataType, StringType):
+        # from_json reads a number and writes it again; NULL it only makes of what it cannot take.
+        text = F.coalesce(F.try_element_at(F.col(EXACT), F.lit(field.name)), value)
+        value = F.when(value.isNotNull(), text)
+    return value.alias(field.name)
 
 
 def _rescued(source: Source, schema: StructType) -> list[Column]:

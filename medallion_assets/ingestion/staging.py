@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column
@@ -12,24 +12,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.ingestion.avro_rows import write_as_parquet
-from medallion_assets.ingestion.counting import csv_rows
-from medallion_assets.ingestion.csv_header import column_names
-from medallion_assets.ingestion.csv_text import Row
-from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.line_parts import LineParts, line_parts
-from medallion_assets.ingestion.opening import wrapping
 from medallion_assets.ingestion.options import Source
-from medallion_assets.ingestion.xml_text import elements
+from medallion_assets.ingestion.plain_pieces import plain_pieces
 
 PLAIN_PATH = re.compile(r"[\w /.@=,~-]+", re.ASCII)
 """Paths outside this Hadoop takes for a glob, a URI scheme or an escape."""
 
 ENDINGS = {"rows": ".parquet"}
-NO_HEADER = "the file's header cannot be read"
-NOT_TEXT = "not text in the file's encoding"
-CHUNK = 1 << 20
 MOST = 1 << 20
 """Characters a path has at most."""
 
@@ -70,7 +62,8 @@ class Staging:
         key = (schema.json(), *(file.path for file in files))
         if key not in self.parts:
             made = self.ahead(files, schema) if self.ahead else None
-            self.parts[key] = made or line_parts(files, schema, self.folder / f"parts-{len(self.parts)}")
+            folder = self.folder / f"parts-{len(self.parts)}"
+            self.parts[key] = made or line_parts(files, schema, self.source, folder)
         return self.parts[key]
 
     def original(self) -> Column:
@@ -105,7 +98,7 @@ class Staging:
             self._as_parquet(file, target)
         else:
             with target.open("wb") as copy:
-                copy.writelines(self._pieces(file))
+                copy.writelines(plain_pieces(file, self.source))
         return str(target)
 
     def _as_parquet(self, file: Entry, target: Path) -> None:
@@ -116,40 +109,6 @@ class Staging:
         except Exception as broken:
             # The counts of its blocks were whole, and fastavro raises whatever it trips over inside them.
             raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
-
-    def _pieces(self, file: Entry) -> Iterator[bytes]:
-        path = Path(file.path)
-        wrapped = wrapping(path, self.source)
-        if file.layout == "recoded":
-            with wrapped.text(path) as text:
-                while chunk := text.read(CHUNK):
-                    yield _bytes(chunk)
-        elif file.layout == "document":
-            multi_line = self.source.option("multiLine", default="auto")
-            yield from (_bytes(f"{r}\n") for r in as_documents(path, wrapped, multi_line) or ())
-        elif file.layout == "elements":
-            with wrapped.opened(path) as xml:
-                yield from (_bytes(f"{record}\n") for record in elements(xml, self.source))
-        else:
-            by_name = self.source.option("header", default="true") == "true"
-            rows = csv_rows(path, self.source, wrapped)[1 if by_name and file.header else 0 :]
-            names = column_names(file.header, self.source)
-            yield from (_bytes(f"{_cells(row, names)}\n") for row in rows)
-
-
-def _cells(row: Row, names: list[str]) -> str:
-    readable = row.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    if readable != row.text:
-        return json.dumps({"f": dict.fromkeys(names), "r": readable, "p": NOT_TEXT})
-    # The text itself is kept for what is refused only: it would double what Spark reads.
-    if not names:
-        return json.dumps({"f": {}, "r": readable, "p": row.problem or NO_HEADER})
-    cells = dict(zip(names, row.cells, strict=False)) if row.cells else dict.fromkeys(names)
-    return json.dumps({"f": cells, "r": row.text if row.problem else None, "p": row.problem or None})
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _link(path: str, target: Path) -> None:
