@@ -20,6 +20,7 @@ from medallion_assets.ingestion.counting import BROKEN
 from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.fitting import Fitting, Lines
 from medallion_assets.ingestion.ledger import Entry
+from medallion_assets.ingestion.opening import ENDINGS
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.plain_pieces import plain_pieces
 
@@ -28,6 +29,9 @@ LARGEST = 1 << 30
 
 AHEAD, AHEAD_BYTES = 3, 256 << 20
 """Files that are looked at while another is written: each is in memory, and a large one alone."""
+
+PACKED = 8
+"""Bytes of JSON in one of a compressed file; 5 to 10 are usual."""
 
 AT_ONCE = 32 << 20
 """Bytes of landed files in a row group, which is the least that Spark reads by itself."""
@@ -91,12 +95,18 @@ def _looked_at(
     with ThreadPoolExecutor(AHEAD) as threads:
         ahead: deque[tuple[Entry, Future[Lines | None]]] = deque()
         for file in files:
-            while ahead and (len(ahead) >= AHEAD or sum(f.size for f, _ in ahead) + file.size > AHEAD_BYTES):
+            while ahead and (
+                len(ahead) >= AHEAD or sum(_weight(f) for f, _ in ahead) + _weight(file) > AHEAD_BYTES
+            ):
                 first, lines = ahead.popleft()
                 yield first, lines.result()
             ahead.append((file, threads.submit(_lines, file, fitting, source)))
         for first, lines in ahead:
             yield first, lines.result()
+
+
+def _weight(file: Entry) -> int:
+    return file.size * (PACKED if Path(file.path).suffix.lower() in ENDINGS else 1)
 
 
 def _lines(file: Entry, fitting: Fitting, source: Source) -> Lines | None:
