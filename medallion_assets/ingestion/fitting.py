@@ -8,18 +8,10 @@ it is, and gives it typed; of any other, it takes the lines that have neither.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
     StructType,
 )
 
@@ -31,17 +23,10 @@ from medallion_assets.ingestion.exact_texts import (
     texts_of,
     with_texts,
 )
+from medallion_assets.ingestion.simple_types import arrow_schema, line_decoder
 from medallion_assets.ingestion.strict_lines import rows_of, strictly_read
 
 NONE = pa.table({})
-SIMPLE: dict[type[DataType], tuple[pa.DataType, Any]] = {
-    StringType: (pa.string(), str),
-    LongType: (pa.int64(), Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]),
-    IntegerType: (pa.int32(), Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]),
-    DoubleType: (pa.float64(), float),
-    BooleanType: (pa.bool_(), bool),
-}
-"""Types all readers take from the same JSON and no other; dates and decimals are written in many ways."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +50,8 @@ class Fitting:
     def __init__(self, schema: StructType) -> None:
         """Takes the columns there are; lines fit none whose types are not among ``SIMPLE``."""
         self.columns = arrow_schema(schema)
-        self.decoder = _decoder(schema, texts=False) if self.columns is not None else None
-        self.text_decoder = _decoder(schema, texts=True) if self.columns is not None else None
+        self.decoder = line_decoder(schema, texts=False) if self.columns is not None else None
+        self.text_decoder = line_decoder(schema, texts=True) if self.columns is not None else None
         self.texts_met = False
         self.strings = string_columns(schema)
         self.fields = [f"f{n}" for n, name in enumerate(schema.names) if name in self.strings]
@@ -127,49 +112,3 @@ class Fitting:
         # Where one is, most are: a try that fails takes longer than the other way.
         self.texts_met = True
         return msgspec.json.encode(found)
-
-
-def arrow_schema(schema: StructType) -> pa.Schema | None:
-    """Gives the schema for the strict reader, None where a type of it is not among ``SIMPLE``."""
-    if not schema.fields:
-        return None
-    fields = [(field.name, _type(field.dataType)) for field in schema.fields]
-    return None if any(kind is None for _, kind in fields) else pa.schema(fields)
-
-
-def _type(kind: DataType) -> pa.DataType | None:
-    if isinstance(kind, StructType):
-        inner = arrow_schema(kind)
-        return None if inner is None else pa.struct(list(inner))
-    if isinstance(kind, ArrayType):
-        element = _type(kind.elementType)
-        return None if element is None else pa.list_(element)
-    return SIMPLE[type(kind)][0] if type(kind) in SIMPLE else None
-
-
-def _decoder(schema: StructType, texts: bool) -> msgspec.json.Decoder[Any] | None:
-    shapes = {field.name: _shape(field.dataType) | None for field in schema.fields}
-    if texts:
-        shapes |= dict.fromkeys(string_columns(schema), msgspec.Raw)
-    try:
-        return msgspec.json.Decoder(_object(shapes))
-    except ValueError:
-        # A name with a quote or a backslash in it.
-        return None
-
-
-def _object(shapes: dict[str, Any]) -> Any:
-    names = {f"f{number}": name for number, name in enumerate(shapes)}
-    return msgspec.defstruct(
-        "Object",
-        [(name, shape, None) for name, shape in zip(names, shapes.values(), strict=True)],
-        rename=names,
-        forbid_unknown_fields=True,
-        omit_defaults=True,
-    )
-
-
-def _shape(kind: DataType) -> Any:
-    if isinstance(kind, StructType):
-        return _object({field.name: _shape(field.dataType) | None for field in kind.fields})
-    return list[_shape(kind.elementType) | None] if isinstance(kind, ArrayType) else SIMPLE[type(kind)][1]  # type: ignore[misc]

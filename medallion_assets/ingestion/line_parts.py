@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from medallion_assets.ingestion.counting import BROKEN
@@ -22,6 +20,7 @@ from medallion_assets.ingestion.fitting import Fitting, Lines
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.opening import ENDINGS
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.part_file import Part
 from medallion_assets.ingestion.plain_pieces import plain_pieces
 
 LARGEST = 1 << 30
@@ -33,14 +32,10 @@ AHEAD, AHEAD_BYTES = 3, 256 << 20
 PACKED = 8
 """Bytes of JSON in one of a compressed file; 5 to 10 are usual."""
 
-AT_ONCE = 32 << 20
-"""Bytes of landed files in a row group, which is the least that Spark reads by itself."""
-
 CORES = os.cpu_count() or 1
 SHARE = 500
 """Lines worth a core of their own: parsed one by one they take Spark 80 microseconds each."""
 
-FROM = pa.schema([("_source_file", pa.string()), ("_source_modified_at", pa.timestamp("us", "UTC"))])
 VALUE = pa.schema([("value", pa.binary()), ("texts", pa.string())])
 
 
@@ -65,8 +60,8 @@ def line_parts(files: Sequence[Entry], schema: StructType, source: Source, folde
     if not fitting.able:
         return LineParts(whole=list(files))
     with ExitStack() as open_files:
-        typed = open_files.enter_context(_Part(folder / "fitting"))
-        untyped = [open_files.enter_context(_Part(folder / f"others-{n}")) for n in range(CORES)]
+        typed = open_files.enter_context(Part(folder / "fitting"))
+        untyped = [open_files.enter_context(Part(folder / f"others-{n}")) for n in range(CORES)]
         for file, lines in _looked_at(files, fitting, source):
             if lines is None:
                 parts.whole.append(file)
@@ -82,7 +77,7 @@ def _untyped(lines: Lines) -> pa.Table:
     return pa.table([pa.array(lines.others, pa.binary()), texts], VALUE)
 
 
-def _spread(rows: pa.Table, parts: "list[_Part]", file: Entry) -> None:
+def _spread(rows: pa.Table, parts: "list[Part]", file: Entry) -> None:
     size = max(-(-len(rows) // len(parts)), SHARE)
     for number, part in enumerate(parts):
         part.add(rows.slice(number * size, size), file)
@@ -120,53 +115,3 @@ def _lines(file: Entry, fitting: Fitting, source: Source) -> Lines | None:
         # Gone or cut off since it was looked at: whoever reads it says so.
         return None
     return fitting.lines(bytes(data), file.records)
-
-
-class _Part:
-    """A Parquet file that is there once a row came."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.with_suffix(".parquet")
-        self.waiting: list[pa.Table] = []
-        self.bytes = 0
-        self.writer: pq.ParquetWriter | None = None
-
-    def __enter__(self) -> "_Part":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._write()
-        if self.writer:
-            self.writer.close()
-
-    @property
-    def written(self) -> list[str]:
-        return [str(self.path)] if self.writer else []
-
-    def add(self, rows: pa.Table, file: Entry) -> None:
-        if not len(rows):
-            return
-        # Spark tells a file's time in whole milliseconds.
-        at = file.modified_at - timedelta(microseconds=file.modified_at.microsecond % 1000)
-        for name, value in zip(FROM.names, (file.path, at), strict=True):
-            rows = rows.append_column(
-                FROM.field(name), pa.repeat(pa.scalar(value, FROM.field(name).type), len(rows))
-            )
-        self.waiting.append(rows)
-        self.bytes += file.size
-        if self.bytes >= AT_ONCE:
-            self._write()
-
-    def _write(self) -> None:
-        if self.waiting:
-            rows = pa.concat_tables(self.waiting)
-            self.writer = self.writer or self._opened(rows.schema)
-            self.writer.write_table(rows)
-        self.waiting, self.bytes = [], 0
-
-    def _opened(self, schema: pa.Schema) -> pq.ParquetWriter:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Read once and thrown away: what a dictionary or statistics save later does not pay for them.
-        return pq.ParquetWriter(
-            self.path, schema, compression="snappy", use_dictionary=FROM.names, write_statistics=False
-        )

@@ -15,7 +15,7 @@ from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.places import Place
 from medallion_assets.ingestion.read_csv import typed_cells
 from medallion_assets.ingestion.read_json import judged_lines, parsed_lines
-from medallion_assets.ingestion.schemas import newest
+from medallion_assets.ingestion.schema_versions import newest
 from medallion_assets.ingestion.select_list import selected
 
 ID = "_source_file"

@@ -1,17 +1,13 @@
 """A source's schema through time: a small JSON file for each version, with what caused it."""
 
-import json
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import among
 from medallion_assets.ingestion.errors import NewColumns
@@ -21,6 +17,7 @@ from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.read_json import json_lines
 from medallion_assets.ingestion.reading import partition_keys
+from medallion_assets.ingestion.schema_versions import newest, write_version
 from medallion_assets.ingestion.staging import Staging
 
 SAMPLE_FILES, SAMPLE_BYTES = 1000, 50 << 30
@@ -52,7 +49,7 @@ def schema_for(
     # The first schema is no change.
     whole = replace(growth, schema=schema, brought_by=brought) if known else Growth(schema)
     if schema != base:
-        _write(folder, whole, source, [file.path for file in files], stamp)
+        write_version(folder, whole, source, [file.path for file in files], stamp)
     return whole
 
 
@@ -60,18 +57,6 @@ def schema_beforehand(source: Source, files: Sequence[Entry], folder: Path) -> S
     """Gives the schema this batch will be read with, None where only its files can say."""
     fixed = _fixed(source, newest(folder))
     return None if fixed is None else _whole(fixed, source, files)
-
-
-def newest(folder: Path) -> StructType | None:
-    """Gives the last version's columns, None where there is no version yet."""
-    found = versions(folder)
-    return StructType.fromJson(found[-1]["schema"]) if found else None
-
-
-def versions(folder: Path) -> list[dict[str, Any]]:
-    """Gives every version's file, oldest first."""
-    files = sorted(folder.glob("*.json"), key=lambda f: int(f.stem)) if folder.is_dir() else []
-    return [json.loads(file.read_text()) for file in files]
 
 
 def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> StructType:
@@ -144,24 +129,3 @@ def sampled(files: Sequence[Entry]) -> list[Entry]:
             break
         chosen.append(file)
     return chosen
-
-
-def _write(folder: Path, growth: Growth, source: Source, files: list[str], stamp: Stamp) -> None:
-    number = len(versions(folder))
-    content = {
-        "version": number,
-        "columns": growth.schema.simpleString(),
-        "hints": source.schema_hints,
-        "added": growth.added,
-        "widened": growth.widened,
-        "retyped": growth.retyped,
-        "left_out": growth.left_out,
-        "missing": growth.missing,
-        "brought_by": growth.brought_by,
-        "files": files[:20],
-        "run_id": stamp.run_id,
-        "batch": stamp.batch_id,
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "schema": growth.schema.jsonValue(),
-    }
-    write_json(folder / f"{number}.json", content)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from medallion_assets.ingestion.errors import NewColumns
-from medallion_assets.ingestion.schemas import versions
+from medallion_assets.ingestion.schema_versions import versions
 
 pytestmark = pytest.mark.spark
 PAGE = Path("docs/evolution.md")

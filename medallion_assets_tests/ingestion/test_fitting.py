@@ -19,7 +19,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from medallion_assets.ingestion.fitting import Fitting, arrow_schema
+from medallion_assets.ingestion.fitting import Fitting
+from medallion_assets.ingestion.simple_types import arrow_schema
 from medallion_assets_tests.shop import json_lines
 
 

@@ -11,7 +11,7 @@ from medallion_assets.ingestion.evolution import Growth
 from medallion_assets.ingestion.inference import declared
 from medallion_assets.ingestion.load_records import kept_records
 from medallion_assets.ingestion.quarantine import REPLAYED
-from medallion_assets.ingestion.schemas import newest
+from medallion_assets.ingestion.schema_versions import newest
 from medallion_assets.ingestion.staging import Staging
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.judgement.derive import derived

@@ -1,0 +1,47 @@
+"""The versions of a source's schema: a small JSON file each, with what caused it."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.commit import Stamp
+from medallion_assets.ingestion.evolution import Growth
+from medallion_assets.ingestion.options import Source
+
+
+def newest(folder: Path) -> StructType | None:
+    """Gives the last version's columns, None where there is no version yet."""
+    found = versions(folder)
+    return StructType.fromJson(found[-1]["schema"]) if found else None
+
+
+def versions(folder: Path) -> list[dict[str, Any]]:
+    """Gives every version's file, oldest first."""
+    files = sorted(folder.glob("*.json"), key=lambda f: int(f.stem)) if folder.is_dir() else []
+    return [json.loads(file.read_text()) for file in files]
+
+
+def write_version(folder: Path, growth: Growth, source: Source, files: list[str], stamp: Stamp) -> None:
+    """Writes the next version down, with what the files asked for."""
+    number = len(versions(folder))
+    content = {
+        "version": number,
+        "columns": growth.schema.simpleString(),
+        "hints": source.schema_hints,
+        "added": growth.added,
+        "widened": growth.widened,
+        "retyped": growth.retyped,
+        "left_out": growth.left_out,
+        "missing": growth.missing,
+        "brought_by": growth.brought_by,
+        "files": files[:20],
+        "run_id": stamp.run_id,
+        "batch": stamp.batch_id,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "schema": growth.schema.jsonValue(),
+    }
+    write_json(folder / f"{number}.json", content)
