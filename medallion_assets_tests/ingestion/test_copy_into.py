@@ -49,7 +49,7 @@ def test_a_cast_that_fails_quarantines_its_record_and_not_the_load(landed, lake,
 
 
 @pytest.mark.spark
-def test_new_columns_need_merge_schema(landed, spark):
+def test_new_columns_need_merge_schema(landed, lake, spark):
     folder = landed(day1__csv=FILES["day1__csv"])
     copy_into("web.bronze.c", folder, "csv", spark=spark)
     landed(day2__csv="id,amount,extra\n3,30,e\n")
