@@ -18,8 +18,8 @@ class Batch:
 
     Attributes:
         number: The micro-batch's number in its checkpoint.
-        read: Rows the query gave for it, malformed records included.
-        written, quarantined, duplicates, dropped: What became of them.
+        read: Rows the query gave for it, malformed records included; for an aggregate, rows upstream brought.
+        written, quarantined, duplicates, dropped: What became of them; for an aggregate, groups written.
         rules: Rows that broke each expectation, those that only warn included.
         files: Landing files read, for bronze.
         rescued: Rows written with something in their rescued data column.

@@ -159,3 +159,23 @@ def test_a_lost_checkpoint_neither_doubles_nor_loses_in_an_incremental_aggregate
     for table in tables[:4]:
         refresh(table, lake, lambda: spark)
     assert [v[0] for v in gold_of(lake, tables[3]).values()] == [8]
+
+
+def test_an_aggregate_tells_the_rows_that_came_and_the_groups_it_wrote(lake, spark, drop):
+    tables = chain("health")
+
+    def told_after(name, *people, heartrate=60.0):
+        line = {"device_id": 1, "heartrate": heartrate}
+        times = enumerate(people, 100 * int(name))
+        drop(
+            "ward/recordings", f"{name}.json", json_lines(*({**line, "time": t, "mrn": p} for t, p in times))
+        )
+        done = [refresh(table, lake, lambda: spark) for table in tables[:4]][2:]
+        return [(d.total("read"), d.total("written")) for d in done]
+
+    assert told_after("1", 7, 7, 7, 7, 7) == [(5, 1), (5, 1)]
+    assert told_after("2", 7, 8, 8) == [(3, 2), (3, 2)]
+    # Complete mode writes every group; incremental only the one that is new.
+    assert told_after("3", 9) == [(1, 3), (1, 1)]
+    # A correction makes what keeps state begin anew.
+    assert told_after("3", 9, heartrate=70.0) == [(9, 3), (1, 1)]

@@ -89,7 +89,7 @@ def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_held(land, rows_
     third = [at(605), at(900)]
     land(tables, "3.json", *third)
     done = land(tables, "4.json", at(1), at(2), at(3, "c"), at(899))
-    assert done.batches[0].late == 3
+    assert (done.batches[0].late, done.total("read"), done.total("written")) == (3, 4, 1)
     assert held(rows_of) == tumbling([*first, *second, *third, at(899)])
     last = batches.newest(lake.state(tables[1], "batches"))
     assert last.watermark.startswith("2024-01-01T12:14:00")
@@ -136,6 +136,7 @@ def test_append_mode_writes_a_window_once_it_is_closed_and_counts_those_that_are
     done = land(tables, "2.json", at(6, "b"), at(190, "b"), at(900))
     assert held(rows_of) == tumbling([at(0), at(5), at(190, "b"), at(200)])
     assert (done.total("late"), done.batches[-1].open_rows) == (1, 1)
+    assert (done.total("read"), done.total("written")) == (3, 2)
 
 
 def test_sliding_windows_count_a_row_in_each_window_it_lies_in(land, rows_of):

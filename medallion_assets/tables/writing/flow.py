@@ -11,6 +11,7 @@ from medallion_assets.delta import changes
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import ADDED, CHANGE_COLUMNS, CHANGE_TYPE, REMOVED, Span
 from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.row_counts import rows_brought, rows_committed
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.judgement.derive import derived
 from medallion_assets.tables.judgement.judge import OUTCOMES
@@ -30,6 +31,10 @@ def write_changes(rows: DataFrame, table: Table, lake: Lake, span: Span, stamp: 
     part = Part(rows, span, stamp, pins)
     done = _written(part, table, lake)
     batch = batch_of(done.counts, table, stamp, pins, done.strategy, time.monotonic() - started)
+    if table.output_mode == "incremental":
+        # No row of an aggregate is judged: what came and what was written stand in the two logs.
+        read, written = rows_brought(lake.upstream_log(table), span), rows_committed(lake.path(table), stamp)
+        batch = replace(batch, read=read, written=written)
     return replace(batch, whole=span.after < 0, newest_sequence=done.newest_sequence)
 
 

@@ -9,6 +9,7 @@ from medallion_assets.delta import batches, progress
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Stamp, append
 from medallion_assets.delta.merge import upsert
+from medallion_assets.delta.row_counts import rows_brought, rows_committed
 from medallion_assets.delta.stream import State
 from medallion_assets.tables.declaration.layout import laid_out
 from medallion_assets.tables.declaration.table import Table
@@ -38,7 +39,8 @@ def write_groups(rows: DataFrame, table: Table, lake: Lake, stamp: Stamp) -> Bat
     late = held_late(rows.sparkSession, table, lake, span, stamp) if table.watermarked else 0
     held = late + rows_left_out(rows.sparkSession, table, lake, span, stamp)
     seconds, anew = time.monotonic() - started, stamp.batch_id == 0
-    return Batch(stamp.batch_id, held, 0, held, seconds=seconds, run_id=stamp.run_id,
+    read, written = rows_brought(lake.upstream_log(table), span), rows_committed(path, stamp)
+    return Batch(stamp.batch_id, read, written, held, seconds=seconds, run_id=stamp.run_id,
                  strategy=table.output_mode, late=late, whole=anew)  # fmt: skip
 
 

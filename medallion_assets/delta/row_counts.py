@@ -1,0 +1,58 @@
+"""How many rows commits brought, as their log entries say: no Spark job, and no history read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from medallion_assets.delta import log
+from medallion_assets.delta.changes import Span
+from medallion_assets.delta.commit import Stamp
+
+NEW_ROWS = {
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated"),
+    "UPDATE": ("numUpdatedRows",),
+    "DELETE": (),
+}
+"""By operation, its metrics of rows that are new as they stand: its files hold rows that only moved, too."""
+
+NEAR = 20
+"""Commits among which a batch's own is looked for: upkeep may have come after it."""
+
+
+def rows_brought(path: Path, span: Span) -> int:
+    """Gives the rows that came in with the span's commits, changed ones with them."""
+    if span.after < 0:
+        return log.row_count(path, span.upto)
+    return sum(_brought_by(_actions(path, v)) for v in range(span.after + 1, span.upto + 1))
+
+
+def rows_committed(path: Path, stamp: Stamp) -> int:
+    """Gives the rows a micro-batch brought its table, also where an earlier attempt committed it."""
+    newest = log.version(path) or 0
+    for version in range(newest, max(newest - NEAR, -1), -1):
+        actions = _actions(path, version)
+        if any(_is_of(action["txn"], stamp) for action in actions if "txn" in action):
+            return _brought_by(actions)
+    return 0
+
+
+def _is_of(transaction: dict[str, Any], stamp: Stamp) -> bool:
+    return (transaction["appId"], transaction["version"]) == (stamp.app_id, stamp.batch_id)
+
+
+def _brought_by(actions: list[dict[str, Any]]) -> int:
+    told: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    metrics, names = told.get("operationMetrics", {}), NEW_ROWS.get(told.get("operation", ""))
+    if names is not None:
+        return sum(int(metrics.get(name, 0)) for name in names)
+    added = [action["add"] for action in actions if "add" in action]
+    # OPTIMIZE adds files too, but says that it changed no data.
+    stats = [json.loads(a.get("stats") or "{}") for a in added if a.get("dataChange", True)]
+    return sum(int(stat.get("numRecords", 0)) for stat in stats)
+
+
+def _actions(path: Path, version: int) -> list[dict[str, Any]]:
+    entry = path / "_delta_log" / f"{version:020d}.json"
+    if not entry.exists():
+        return []
+    return [json.loads(line) for line in entry.read_text("utf-8").split("\n") if line]
