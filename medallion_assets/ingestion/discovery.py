@@ -10,7 +10,8 @@ from pathlib import Path
 from medallion_assets.delta import log
 from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
-from medallion_assets.ingestion.counting import Contents, contents
+from medallion_assets.ingestion.contents import Contents
+from medallion_assets.ingestion.counting import contents
 from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.ledger import ADMITTED, CHANGED, REFUSED, SKIPPED, Entry
 from medallion_assets.ingestion.listing import Sighting, listed

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from medallion_assets.ingestion.counting import csv_rows
+from medallion_assets.ingestion.csv_contents import csv_rows
 from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.csv_text import Row
 from medallion_assets.ingestion.documents import as_documents

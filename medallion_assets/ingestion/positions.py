@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.ingestion.counting import csv_rows
+from medallion_assets.ingestion.csv_contents import csv_rows
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.opening import Wrapping, wrapping

@@ -1,28 +1,17 @@
 """CSV by header name, file by file: columns in any order, missing or surplus."""
 
-import json
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DateType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StringType, StructField, StructType
 
-from medallion_assets.delta.names import among, quoted
+from medallion_assets.delta.names import among
+from medallion_assets.ingestion.cell_values import columns_of
 from medallion_assets.ingestion.csv_header import header_names
 from medallion_assets.ingestion.csv_text import WIDTH
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
-from medallion_assets.ingestion.quarantine import NO_FIT
-from medallion_assets.ingestion.rescue import as_json, rescued_from_cells
 from medallion_assets.ingestion.staging import Staging
 
 CORRUPT = "_corrupt_record"
@@ -45,7 +34,7 @@ def csv_records(
         lines = lines.select("value", *_origin(staging))
         return typed_cells(lines, source, schema)
     names = header_names(files[0].header)
-    return _typed(_split(spark, files, source, schema, staging), names, source, schema)
+    return columns_of(_split(spark, files, source, schema, staging), names, source, schema)
 
 
 def _split(
@@ -79,7 +68,7 @@ def typed_cells(lines: DataFrame, source: Source, schema: StructType) -> DataFra
         source: How it is read.
         schema: The columns wanted.
     """
-    return _typed(_cut(lines, schema), schema.names, source, schema)
+    return columns_of(_cut(lines, schema), schema.names, source, schema)
 
 
 def _cut(lines: DataFrame, schema: StructType) -> DataFrame:
@@ -110,45 +99,6 @@ def _origin(staging: Staging) -> list[Column]:
     return [staging.original().alias("_source_file"), time]
 
 
-def _typed(frame: DataFrame, names: list[str], source: Source, schema: StructType) -> DataFrame:
-    null = source.option("nullValue", default="")
-    here = [field for field in schema.fields if field.name in names]
-    cells = {f.name: _cell(f.name, null) for f in here if null or not isinstance(f.dataType, StringType)}
-    typed = [_column(f, f.name in names, cells.get(f.name), source) for f in schema.fields]
-    misfit = {f.name: (cells[f.name] != "") & _cast(cells[f.name], f.dataType, source).isNull()
-              for f in here if not isinstance(f.dataType, StringType)}  # fmt: skip
-    reason = F.col("_problem")
-    if misfit and not source.rescued:
-        which = F.concat_ws(", ", *(F.when(bad, F.lit(n)) for n, bad in misfit.items()))
-        reason = F.coalesce(reason, F.when(which != "", F.concat(F.lit(f"{NO_FIT}: "), which)))
-    rescued = []
-    if source.rescued:
-        texts = [
-            F.when(bad, F.concat(F.lit(json.dumps(n) + ":"), as_json(cells[n]))) for n, bad in misfit.items()
-        ]
-        found = rescued_from_cells(F.col("_unknown"), texts, F.col("_source_file"))
-        rescued = [F.when(reason.isNull(), found).alias(source.rescued)]
-    return frame.select(
-        *typed,
-        *rescued,
-        F.when(reason.isNotNull(), F.col("_text")).alias("_raw"),
-        reason.alias("_reason"),
-        "_source_file",
-        "_source_modified_at",
-    )
-
-
-def _cell(name: str, null: str) -> Column:
-    cell = F.col(f"_row.{quoted(name)}")
-    return F.nullif(cell, F.lit(null)) if null else cell
-
-
-def _column(field: StructField, there: bool, cell: Column | None, source: Source) -> Column | str:
-    if there and cell is None:
-        return f"_row.{quoted(field.name)}"
-    return _cast(cell, field.dataType, source).alias(field.name)
-
-
 def _unless_known(names: list[str]) -> str:
     """Says what is wrong with a header that names no column: it is most likely a record itself."""
     return (NO_COLUMN + ", ".join(names))[:500] if names else "the file has no header"
@@ -156,15 +106,3 @@ def _unless_known(names: list[str]) -> str:
 
 def _no_pair() -> Column:
     return F.array().cast("array<struct<key: string, value: string>>")
-
-
-def _cast(cell: Column | None, wanted: DataType, source: Source) -> Column:
-    if cell is None or isinstance(wanted, StringType):
-        return F.lit(None).cast(wanted) if cell is None else cell
-    if isinstance(wanted, (StructType, ArrayType, MapType)):
-        return F.from_json(cell, wanted)  # type: ignore[arg-type]
-    text = F.trim(cell)
-    form = source.option("dateFormat" if isinstance(wanted, DateType) else "timestampFormat", default="")
-    if form and isinstance(wanted, (DateType, TimestampType)):
-        return F.try_to_timestamp(text, F.lit(form)).cast(wanted)
-    return text.try_cast(wanted)

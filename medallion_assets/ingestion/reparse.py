@@ -12,9 +12,9 @@ from medallion_assets.ingestion.csv_header import column_names
 from medallion_assets.ingestion.csv_text import OPEN_QUOTE, WIDTH, CsvText, Dialect
 from medallion_assets.ingestion.errors import BatchRefused
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.parsed_lines import judged_lines, parsed_lines
 from medallion_assets.ingestion.places import Place
 from medallion_assets.ingestion.read_csv import typed_cells
-from medallion_assets.ingestion.read_json import judged_lines, parsed_lines
 from medallion_assets.ingestion.schema_versions import newest
 from medallion_assets.ingestion.select_list import selected
 

@@ -1,0 +1,74 @@
+"""What a CSV file holds: counted line by line where no two parsers can disagree, else as RFC 4180 cuts it."""
+
+import csv
+import io
+from pathlib import Path
+
+from medallion_assets.ingestion.contents import Contents, tag_of
+from medallion_assets.ingestion.csv_text import CsvText, Dialect, Row
+from medallion_assets.ingestion.opening import Wrapping, wrapping
+from medallion_assets.ingestion.options import Source
+
+WIDEST_HEADER = 1000
+"""Spark's CSV parser stops at 20,480 columns, and its plans grow slow long before."""
+
+
+def csv_contents(path: Path, source: Source) -> Contents:
+    """Gives a CSV file's tag, its count of records, how they lie, and its header."""
+    wrapped = wrapping(path, source)
+    by_name = source.option("header", default="true") == "true"
+    if wrapped.plain and by_name:
+        plain = _plain_csv(path, wrapped, Dialect.of(source))
+        if plain:
+            return plain
+    rows = csv_rows(path, source, wrapped)
+    header = _header(rows, by_name)
+    return Contents(tag_of(path), len(rows) - (1 if header and by_name else 0), "cells", header)
+
+
+def csv_rows(path: Path, source: Source, wrapping: Wrapping) -> list[Row]:
+    """Gives a CSV file's records, header included, cut as RFC 4180 writes them."""
+    with wrapping.text(path) as text:
+        return list(CsvText(text.read(), Dialect.of(source)).rows())
+
+
+def _header(rows: list[Row], by_name: bool) -> str:
+    """Gives the first record's cells as the header, or numbered names as Spark gives them."""
+    if not rows or rows[0].problem:
+        # A header that cannot be read is a record like the others, all refused with their text.
+        return ""
+    return _line(rows[0].cells if by_name else [f"_c{i}" for i in range(len(rows[0].cells))])
+
+
+def _plain_csv(path: Path, wrapped: Wrapping, dialect: Dialect) -> Contents | None:
+    """Gives a file no two parsers can disagree on, None for any other: no quote, one kind of line end."""
+    records, header = 0, b""
+    odd = [mark.encode() for mark in (dialect.quote, dialect.escape, dialect.comment, "\0") if mark]
+    with wrapped.opened(path) as lines:
+        for line in lines:
+            bare = line.rstrip(b"\r\n")
+            if any(mark in line for mark in odd) or b"\r" in bare or not _is_utf8(line):
+                return None
+            if bare and not bare.strip():
+                return None
+            records += 1 if bare else 0
+            header = header or bare
+    cells = header.decode().split(dialect.sep)
+    if len(cells) > WIDEST_HEADER or len(dialect.sep) != 1:
+        return None
+    return Contents(tag_of(path), max(records - 1, 0), "lines", _line(cells) if header else "")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line(cells: "tuple[str | None, ...] | list[str]") -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(cells)
+    # Bytes that are no text came through as lone surrogates, which no table holds.
+    return line.getvalue().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
