@@ -1,6 +1,9 @@
 """The command line as a person uses it: words, exit codes, and no Spark for what only reads."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -77,3 +80,12 @@ def test_reading_an_empty_lake_says_that_nothing_is_there(medallion, words):
     done = medallion(*words.split())
     assert done.exit_code == 0
     assert "nothing there" in done.output
+
+
+def test_a_table_that_is_piped_is_not_folded_at_a_terminals_width(lake):
+    told = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    ours = {"MEDALLION_LAKE": str(lake.root), "MEDALLION_LANDING": str(lake.settings.landing)}
+    command = [sys.executable, "-c", "from medallion_assets.cli import app; app()", "status", "school"]
+    done = subprocess.run(command, env=told | ours, capture_output=True, text=True, check=True)
+    head = next(line for line in done.stdout.splitlines() if "version" in line)
+    assert all(name in head for name in ("table", "rows", "quarantined", "last_run", "checks"))

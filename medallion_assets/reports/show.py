@@ -1,5 +1,7 @@
 """Prints rows and outcomes for a terminal, wide or narrow, coloured or piped."""
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,10 @@ from rich.table import Table as Grid
 from medallion_assets.run import Outcome
 from medallion_assets.streaming import Moment
 
-console = Console()
+PIPED = 200
+"""Columns of what goes to a file or another program, which has no width: rich would fold all at 80."""
+
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED)
 
 
 def table(title: str, rows: Sequence[dict[str, Any]]) -> None:
