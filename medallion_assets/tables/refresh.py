@@ -19,7 +19,6 @@ from medallion_assets.tables.replaying.replay import finish_replay, is_pending
 from medallion_assets.tables.standing.arrivals import take_arrivals, take_away
 from medallion_assets.tables.standing.aside import worked_aside
 from medallion_assets.tables.standing.lake import Lake
-from medallion_assets.tables.standing.starts import begin_anew
 from medallion_assets.tables.standing.writer import sole_writer
 from medallion_assets.tables.writing.query import taken
 from medallion_assets.tables.writing.waiting import why_not
@@ -135,16 +134,3 @@ def _taken_now(
         take_arrivals(table, lake)
         done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
     return skipped, done
-
-
-def full_refresh(table: Table, lake: Lake) -> None:
-    """Makes the next refresh take all of upstream, in the place of what stands until then.
-
-    Readers see the old rows until the new ones are committed; the table's versions before stay readable.
-
-    Raises:
-        TableBusy: Another process writes the table and did not end in time.
-    """
-    with sole_writer(table, lake):
-        for stream in (table, *table.flows):
-            begin_anew(stream, lake)

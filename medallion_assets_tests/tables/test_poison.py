@@ -9,7 +9,6 @@ from medallion_assets.tables import Pipeline, expect, keep_changes, stream
 from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.declaration.errors import RefreshFailed
 from medallion_assets.tables.quarantine.choice import Choice
-from medallion_assets.tables.refresh import full_refresh
 from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import json_lines, orders_of
 
@@ -46,7 +45,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_poison_is_held_alone_and_named_and_comes_through_mended(
-    drop, refreshed, rows_of, lake, spark, shape
+    do, drop, refreshed, rows_of, lake, spark, shape
 ):
     tables = shop_with(**SHAPES[shape])
     drop("shop/orders", "a.json", lines("5", "many", *(str(n) for n in range(1, 40)), "few"))
@@ -58,12 +57,12 @@ def test_the_poison_is_held_alone_and_named_and_comes_through_mended(
     assert "CAST_INVALID_INPUT" in held[0]["note"]
     drop("shop/orders", "b.json", lines("7", start=1))
     refreshed(*tables)
-    full_refresh(tables[1], lake)
+    do("full_refresh", tables[1])
     refreshed(*tables)
     done = replay(tables[1], lake, spark, Choice(where="row LIKE '%few%'"), "total = '3'")
     assert (done.tried, done.written) == (1, 1)
     assert balance(tables[1], lake).holds
-    full_refresh(tables[1], lake)
+    do("full_refresh", tables[1])
     refreshed(*tables)
     assert rows_of("shop/silver/sales", "SELECT total FROM t WHERE id = 41") == [{"total": 3}]
 

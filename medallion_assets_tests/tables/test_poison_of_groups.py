@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.tables import Pipeline, stream
 from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.quarantine.choice import Choice
-from medallion_assets.tables.refresh import full_refresh, refresh
+from medallion_assets.tables.refresh import refresh
 from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import json_lines, orders_of
 
@@ -95,7 +95,7 @@ def test_groups_are_those_of_the_rows_the_query_takes(drop, refreshed, rows_of, 
 @pytest.mark.parametrize("commit", [2, 3])
 @pytest.mark.parametrize("shape", ["complete", "merged"])
 def test_a_death_while_poison_is_set_aside_loses_and_doubles_nothing(
-    drop, refreshed, rows_of, lake, spark, lakehouse_here, shape, commit
+    do, drop, refreshed, rows_of, lake, spark, lakehouse_here, shape, commit
 ):
     tables = shop_with(*SHAPES[shape])
     drop("shop/orders", "a.json", lines((1, "a", "5"), (2, "b", "many")))
@@ -105,7 +105,7 @@ def test_a_death_while_poison_is_set_aside_loses_and_doubles_nothing(
         refresh(tables[-1], lake, lambda: spark)
     refreshed(tables[-1])
     assert (spent(rows_of), held(rows_of)) == ({"a": (5, 1)}, ["many"])
-    full_refresh(tables[-1], lake)
+    do("full_refresh", tables[-1])
     refreshed(tables[-1])
     assert (spent(rows_of), held(rows_of)) == ({"a": (5, 1)}, ["many"])
     assert balance(tables[-1], lake).holds

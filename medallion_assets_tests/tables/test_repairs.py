@@ -4,7 +4,6 @@ import pytest
 
 from medallion_assets.tables import Pipeline, keep_changes, stream
 from medallion_assets.tables.quarantine.choice import Choice
-from medallion_assets.tables.refresh import full_refresh
 from medallion_assets.tables.replaying import replay_ways as engine
 from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order
@@ -57,7 +56,7 @@ def test_csv_records_are_read_again_by_their_files_own_header(drop, refreshed, r
 
 
 def test_a_repair_outlives_a_full_refresh_and_a_correction_of_its_key(
-    drop, refreshed, replayed, rows_of, lake
+    do, drop, refreshed, replayed, rows_of, lake
 ):
     tables = chain(allow_overwrites="replace")
     drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)))
@@ -65,7 +64,7 @@ def test_a_repair_outlives_a_full_refresh_and_a_correction_of_its_key(
     refreshed(*tables)
     replayed(tables[1], fix="id = 20, total = 7")
     refreshed(*tables)
-    full_refresh(tables[1], lake)
+    do("full_refresh", tables[1])
     refreshed(*tables)
     drop("shop/orders", "b.json", json_lines(order(2, 2), order(3, 30), order(20, 1)))
     refreshed(*tables)

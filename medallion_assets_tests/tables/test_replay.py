@@ -8,7 +8,6 @@ from medallion_assets.tables import expect
 from medallion_assets.tables.declaration.errors import ReplayRefused
 from medallion_assets.tables.quarantine.choice import Choice
 from medallion_assets.tables.quarantine.discard import discard
-from medallion_assets.tables.refresh import full_refresh
 from medallion_assets.tables.replaying.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order
 
@@ -104,16 +103,16 @@ def test_a_row_given_up_stays_with_the_reason_and_is_not_tried_again(
 
 
 def test_a_row_given_up_is_a_row_again_once_it_is_made_anew_and_breaks_no_rule(
-    drop, refreshed, lake, spark, rows_of
+    do, drop, refreshed, lake, spark, rows_of
 ):
     tables, relaxed = chain(), chain(rules=())
     drop("shop/orders", "a.json", json_lines(order(1, -5), order(2, 5)))
     refreshed(*tables)
     discard(tables[1], lake, spark, Choice(), "a test order")
-    full_refresh(tables[1], lake)
+    do("full_refresh", tables[1])
     refreshed(*tables)
     assert rows_of(SILVER, "SELECT status FROM t") == [{"status": "discarded"}]
-    full_refresh(relaxed[1], lake)
+    do("full_refresh", relaxed[1])
     refreshed(*relaxed)
     assert rows_of("shop/silver/sales", "SELECT id FROM t ORDER BY id") == [{"id": 1}, {"id": 2}]
     assert not rows_of(SILVER, "SELECT status FROM t")
