@@ -100,10 +100,17 @@ class Trials:
         watch(self.control, f"0 watch 1 {self.folder / 'nowhere'}")
         return everything(self.lake, self.work.tables), Path(f"{self.control}.log").read_text().splitlines()
 
+    def is_over(self, at):
+        """True where the work had ended at a step, and only a run like any other went on."""
+        return bool(self.work.over) and (self.copied(at) / self.work.over).exists()
+
+    def copied(self, at):
+        return Path(f"{self.control}.copies/{at}")
+
     def put_back(self, at):
         shutil.rmtree(self.folder / "live")
         shutil.copytree(self.folder / "landing", self.folder / "live/landing")
-        Path(f"{self.control}.copies/{at}").rename(self.folder / "live/lake")
+        self.copied(at).rename(self.folder / "live/lake")
         # The process that died would have taken what it knew with it.
         self.spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
@@ -119,7 +126,7 @@ def main(folder, every, work="school"):
     folder.mkdir(parents=True, exist_ok=True)
     trials = Trials(folder, WORKS[work]())
     expected, steps = trials.prepare(every)
-    points = range(0, len(steps), every)
+    points = [at for at in range(0, len(steps), every) if not trials.is_over(at)]
     print(f"{len(steps)} publishing steps, {len(points)} of them tried", flush=True)
     broken = sum(trials.trial(at, steps[at], expected) for at in points)
     print(f"{len(points) - broken} held, {broken} broken")

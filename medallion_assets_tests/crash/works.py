@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medallion_assets.pipelines import PIPELINES
@@ -18,12 +18,17 @@ from medallion_assets_tests.shop import totals_file
 
 @dataclass(frozen=True)
 class Work:
-    """What lands before the first run and before the crash, and what is crashed; it gives what went wrong."""
+    """What lands before the first run and before the crash, and what is crashed; it gives what went wrong.
+
+    ``over`` is a file of the lake: once it is there, what follows is a run like any other, whose steps are
+    those of the work ``shop``.
+    """
 
     tables: list[Any]
     first: Callable[[Lake], None]
     second: Callable[[Lake], None]
     does: Callable[[list[Any], Lake, Any], list[str]]
+    over: str = ""
 
 
 def run(tables, lake, spark):
@@ -76,7 +81,7 @@ def of_shop(does, second=lambda lake: orders_land(lake, "2.json", 10, (3, -4, 5)
     return Work(shop(), lambda lake: orders_land(lake, "1.json", 0, (5, -1, 7, -2)), second, does)
 
 
-def by_verb(verb, *names, **asked):
+def of_verb(verb, *names, **asked):
     def does(tables, lake, spark):
         wrong = []
         for table in (table for table in tables if table.name in names or not names):
@@ -88,7 +93,9 @@ def by_verb(verb, *names, **asked):
                 ended.touch()
         return wrong + run(tables, lake, spark)
 
-    return does
+    made = of_shop(does)
+    last = [table.name for table in made.tables if table.name in names or not names][-1]
+    return replace(made, over=f"{verb} of {last}")
 
 
 def corrected(lake):
@@ -101,8 +108,8 @@ WORKS: dict[str, Callable[[], Work]] = {
     "dagster": lambda: of_pipeline("school", in_dagster),
     "shop": lambda: of_shop(run),
     "corrections": lambda: of_shop(run, corrected),
-    "replay": lambda: of_shop(by_verb("replay", "sales", fix="total = 9")),
-    "full_refresh": lambda: of_shop(by_verb("full_refresh", "sales", "kinds", "totals", "merged")),
-    "reprocess": lambda: of_shop(by_verb("reprocess", "orders", files=("1.json",))),
-    "maintain": lambda: of_shop(by_verb("maintain")),
+    "replay": lambda: of_verb("replay", "sales", fix="total = 9"),
+    "full_refresh": lambda: of_verb("full_refresh", "sales", "kinds", "totals", "merged"),
+    "reprocess": lambda: of_verb("reprocess", "orders", files=("1.json",)),
+    "maintain": lambda: of_verb("maintain"),
 }
