@@ -14,6 +14,7 @@ from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.options import Source
 from medallion_assets.ingestion.read_json import json_lines
 from medallion_assets.ingestion.staging import Staging
+from medallion_assets.session.frames import frame_of
 
 
 def of_objects(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
@@ -36,7 +37,7 @@ def _sound_lines(
     spark: SparkSession, told: Sequence[str], files: Sequence[Entry], staging: Staging
 ) -> DataFrame:
     """Gives ``value`` STRING: the lines told, and the sound ones of the files."""
-    frames = [spark.createDataFrame([(line,) for line in told], "value STRING")] if told else []
+    frames = [frame_of(spark, [(line,) for line in told], "value STRING")] if told else []
     if files or not told:
         frames.append(json_lines(spark, files, staging).where("_why IS NULL").select("value"))
     return reduce(DataFrame.unionByName, frames)

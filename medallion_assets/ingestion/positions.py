@@ -13,6 +13,7 @@ from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.ledger import Entry
 from medallion_assets.ingestion.opening import Wrapping, wrapping
 from medallion_assets.ingestion.options import Source
+from medallion_assets.session.frames import frame_of
 
 POSITION = "_position"
 MOST = 100_000
@@ -37,9 +38,8 @@ def with_positions(refused: DataFrame, files: Sequence[Entry], source: Source) -
     found = [p for file in files if file.path in wanted for p in _found(file, source, wanted[file.path])]
     if not found:
         return refused.withColumn(POSITION, F.lit(None).cast("string"))
-    places = refused.sparkSession.createDataFrame(
-        found, f"_source_file STRING, _hash STRING, _nth INT, {POSITION} STRING"
-    )
+    columns = f"_source_file STRING, _hash STRING, _nth INT, {POSITION} STRING"
+    places = frame_of(refused.sparkSession, found, columns)
     alike = Window.partitionBy("_source_file", "_hash").orderBy(F.lit(1))
     hashed = refused.withColumn("_hash", F.sha1("_raw")).withColumn("_nth", F.row_number().over(alike))
     keys = ["_source_file", "_hash", "_nth"]

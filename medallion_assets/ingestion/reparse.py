@@ -17,6 +17,7 @@ from medallion_assets.ingestion.places import Place
 from medallion_assets.ingestion.read_csv import typed_cells
 from medallion_assets.ingestion.schema_versions import newest
 from medallion_assets.ingestion.select_list import selected
+from medallion_assets.session.frames import frame_of
 
 ID = "_source_file"
 """While a record is read again its entry's id stands where readers keep the file's path."""
@@ -56,7 +57,7 @@ def _cells(spark: SparkSession, entries: DataFrame, place: Place) -> DataFrame:
     headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, told)}
     found = entries.select("entry_id", "repaired", "source_file").collect()
     lines = list(_lines(found, headers, place.source))
-    return spark.createDataFrame(lines, f"value STRING, {ID} STRING")
+    return frame_of(spark, lines, f"value STRING, {ID} STRING")
 
 
 def _lines(found: list[Row], headers: dict[str, str], source: Source) -> Iterator[tuple[str, str]]:
@@ -84,7 +85,7 @@ def _line(text: str, names: list[str], source: Source) -> dict[str, object]:
 def _from_their_files(records: DataFrame, entries: DataFrame, place: Place) -> DataFrame:
     told = "SELECT path, max(modified_at) AS at FROM ledger WHERE status = 'admitted' GROUP BY path"
     times = [(str(r["path"]), r["at"]) for r in ledgers.rows(place.ledger, told)]
-    files = entries.sparkSession.createDataFrame(times, "source_file STRING, _at TIMESTAMP")
+    files = frame_of(entries.sparkSession, times, "source_file STRING, _at TIMESTAMP")
     known = entries.select("entry_id", "source_file").join(files, "source_file", "left")
     whole = records.withColumnRenamed(ID, "entry_id").join(known, "entry_id", "left")
     rescued = place.source.rescued

@@ -12,6 +12,7 @@ from medallion_assets.ingestion import ledger as ledgers
 from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.ledger import ADMITTED, Entry
 from medallion_assets.ingestion.options import Source
+from medallion_assets.session.frames import frame_of
 
 REPROCESSED = "reprocessed.json"
 """Beside the checkpoint of a table some of whose files were read again on request."""
@@ -42,7 +43,7 @@ def clear_quarantine(
     """Takes the files' old records out of the quarantine, before the batch adds new ones."""
     begun = stamp.committed_to(quarantine) or parse.committed_to(quarantine)
     if paths and not begun:
-        files = spark.createDataFrame([(p,) for p in paths], "source_file STRING")
+        files = frame_of(spark, [(p,) for p in paths], "source_file STRING")
         signed = replace(stamp, app_id=f"{stamp.app_id}/replaced")
         take_out(files, quarantine, signed, "t.source_file = n.source_file")
 

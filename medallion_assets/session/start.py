@@ -1,6 +1,7 @@
 """Starts the process's one Spark session, or gives the one that runs."""
 
 import os
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -37,6 +38,9 @@ def start_session(settings: Settings, stays: bool = False) -> SparkSession:
     for name, value in spark_options(settings, stays).items():
         builder = builder.config(name, value)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if settings.is_one_machine:
+        # A query's Python functions would else run in whichever python3 is first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = builder.getOrCreate()
     # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
     spark.sparkContext.setLogLevel("FATAL")

@@ -11,6 +11,7 @@ from medallion_assets.delta import log
 from medallion_assets.delta.commit import Stamp
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.ingestion.quarantine import FROM_JSON, QUERY, REPLAYED
+from medallion_assets.session.frames import frame_of
 from medallion_assets.tables.quarantine.entries import LEAVES, STEP, move_entries
 from medallion_assets.tables.quarantine.repairs import as_text, numbered
 from medallion_assets.tables.standing.pins import at_version
@@ -41,7 +42,7 @@ def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> Data
         .agg(F.bool_or(F.col("status") == REPLAYED).alias("_mended"), F.max("repaired").alias("repaired"))
     )
     # As values: the join's other side must not change under a stream that goes on.
-    held = spark.createDataFrame(by_text.collect(), "_text STRING, _mended BOOLEAN, repaired STRING")
+    held = frame_of(spark, by_text.collect(), "_text STRING, _mended BOOLEAN, repaired STRING")
     told = rows.withColumn("_text", as_text(rows)).join(F.broadcast(held), "_text", "left")
     return _with_stand_ins(told, rows.schema)
 
