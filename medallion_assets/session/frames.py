@@ -21,7 +21,7 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], columns: str
     """
     declared = StructType.fromDDL(columns)
     assert isinstance(declared, StructType)
-    schema = to_arrow_schema(declared)
+    schema = to_arrow_schema(declared, timezone="UTC")
     values = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
