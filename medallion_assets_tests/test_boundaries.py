@@ -97,3 +97,7 @@ def test_a_file_stays_within_its_size(file):
 def test_nothing_is_unpickled_or_evaluated():
     words = ("pickle", "eval(", "exec(", "yaml.load(")
     assert not [(f.name, w) for f in FILES for w in words if w in f.read_text().replace("_exec(", "")]
+
+
+def test_rows_python_holds_reach_spark_by_one_way_that_needs_no_python_worker():
+    assert [f.name for f in FILES if "createDataFrame(" in f.read_text()] == ["frames.py"]

@@ -12,6 +12,9 @@ from medallion_assets.session.java import java_command
 from medallion_assets.session.options import ONE_MACHINE_JVM, SHORT_RUN_JVM, session_options
 from medallion_assets.settings import Settings
 
+_OURS: list[tuple[Settings, SparkSession]] = []
+"""The session that was started last, and what it was started with."""
+
 
 def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
     """Gives every option a session is started with, fetching Delta's jars on first use.
@@ -33,6 +36,14 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
 
 def start_session(settings: Settings, stays: bool = False) -> SparkSession:
     """Gives the process's Spark session with Delta, tuned for one machine where the master is local."""
+    ours = [spark for asked, spark in _OURS if asked == settings and spark.sparkContext._jsc is not None]
+    # A run asks for each of its tables: Java's version and each option again took 0.2 s a time.
+    spark = ours[0] if ours else _started(settings, stays)
+    name_tables(spark, settings.lake)
+    return spark
+
+
+def _started(settings: Settings, stays: bool) -> SparkSession:
     builder: SparkSession.Builder = SparkSession.builder
     builder = builder.appName("medallion").master(settings.spark_master)
     for name, value in spark_options(settings, stays).items():
@@ -44,5 +55,5 @@ def start_session(settings: Settings, stays: bool = False) -> SparkSession:
     spark = builder.getOrCreate()
     # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
     spark.sparkContext.setLogLevel("FATAL")
-    name_tables(spark, settings.lake)
+    _OURS[:] = [(settings, spark)]
     return spark
