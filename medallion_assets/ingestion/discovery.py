@@ -14,7 +14,7 @@ from medallion_assets.ingestion.contents import Contents
 from medallion_assets.ingestion.counting import contents
 from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.ledger import ADMITTED, CHANGED, REFUSED, SKIPPED, Entry
-from medallion_assets.ingestion.listing import Sighting, listed
+from medallion_assets.ingestion.listing import Sighting, unknown
 from medallion_assets.ingestion.options import Source
 
 OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
@@ -56,9 +56,9 @@ def unseen_files(location: Path, ledger: Path, source: Source, look: Look | None
     known = look.known or _known(ledger)
     wait = look.settle_seconds if source.settle_seconds is None else source.settle_seconds
     settled = time.time() - wait
-    chosen = (s for s in listed(location, source) if look.only is None or s.path in look.only)
-    new = [s for s in chosen if look.again or known.get(s.path, (None, None))[:2] != (s.size, s.modified_at)]
-    ripe = [s for s in new if not wait or s.modified_at.timestamp() <= settled]
+    new = unknown(location, source, {} if look.again else known)
+    chosen = (s for s in new if look.only is None or s.path in look.only)
+    ripe = [s for s in chosen if not wait or s.modified_at.timestamp() <= settled]
     return sorted(ripe, key=lambda s: (s.modified_at, s.path))
 
 

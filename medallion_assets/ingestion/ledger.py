@@ -30,8 +30,8 @@ COLUMNS = pa.schema(
 
 ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
 
-Seen = tuple[int, datetime, str]
-"""A file's size, modification time and status."""
+Seen = tuple[int, int, str]
+"""A file's size, modification time in microseconds since 1970, and status."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def last_seen(ledger: Path) -> dict[str, Seen]:
         return {}
     sql = "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at"
     answer = pa.table(QueryBuilder().register("ledger", log.opened(ledger)).execute(sql))
-    # Column by column: a dictionary for each row takes five times as long, and 100,000 rows are usual.
-    columns = [answer.column(i).to_pylist() for i in range(4)]
+    # Column by column, and times as numbers: rows and dates take five times as long for 100,000 files.
+    path, size, at, status = (answer.column(i) for i in range(4))
+    columns = [column.to_pylist() for column in (path, size, at.cast(pa.int64()), status)]
     return {path: (size, at, status) for path, size, at, status in zip(*columns, strict=True)}

@@ -3,14 +3,16 @@
 import glob
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from medallion_assets.ingestion.ledger import Seen
 from medallion_assets.ingestion.options import Source
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
+NEVER: Seen = (-1, -1, "")
 NO_FILE = "not a regular file: a link could lead out of the landing zone"
 NOT_UTF8 = "its name is not UTF-8"
 
@@ -24,9 +26,14 @@ class Sighting:
     modified_at: datetime
     refusal: str = ""
 
+    def is_as_in(self, known: Mapping[str, Seen]) -> bool:
+        """True where the file is known as it is now."""
+        as_it_was = known.get(self.path, NEVER)[:2]
+        return as_it_was == (self.size, (self.modified_at - LONG_AGO) // timedelta(microseconds=1))
 
-def listed(location: Path, source: Source) -> Iterator[Sighting]:
-    """Gives every file meant for loading, and every other thing under a name that is.
+
+def unknown(location: Path, source: Source, known: Mapping[str, Seen]) -> Iterator[Sighting]:
+    """Gives every file meant for loading that is not known as it is now, and other things of such names.
 
     ``location`` is a folder, a file, or a glob whose ``*``, ``?`` and ``[...]`` match within one part of the
     path and whose ``**`` matches any depth; a folder that exists under exactly that name comes first.
@@ -35,9 +42,12 @@ def listed(location: Path, source: Source) -> Iterator[Sighting]:
     window = _window(source)
     for entry in _entries(location, source):
         if source.takes(entry.name):
-            seen = sighting(entry)
-            if window[0] < seen.modified_at < window[1]:
-                yield seen
+            found = entry.stat(follow_symlinks=False)
+            # Known files are most, and are passed over before anything is made of them.
+            if known.get(entry.path, NEVER)[:2] != (found.st_size, found.st_mtime_ns // 1000):
+                seen = _sighting(entry.path, found)
+                if window[0] < seen.modified_at < window[1] and not seen.is_as_in(known):
+                    yield seen
 
 
 def overlooked(location: Path, source: Source) -> Iterator[tuple[str, str]]:
@@ -53,12 +63,15 @@ def overlooked(location: Path, source: Source) -> Iterator[tuple[str, str]]:
 
 def sighting(entry: "os.DirEntry[str] | Found") -> Sighting:
     """Gives a file as it lies there now."""
-    found = entry.stat(follow_symlinks=False)
+    return _sighting(entry.path, entry.stat(follow_symlinks=False))
+
+
+def _sighting(name: str, found: os.stat_result) -> Sighting:
     # Whole microseconds: what Delta's timestamps hold.
     modified = LONG_AGO.fromtimestamp(found.st_mtime_ns // 1000 / 1e6, tz=timezone.utc)
     refusal = "" if stat.S_ISREG(found.st_mode) else NO_FILE
-    path = os.fsencode(entry.path).decode("utf-8", "backslashreplace")
-    if path != entry.path:
+    path = os.fsencode(name).decode("utf-8", "backslashreplace")
+    if path != name:
         refusal = NOT_UTF8
     return Sighting(path, found.st_size, modified, refusal)
 

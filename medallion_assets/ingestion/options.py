@@ -132,4 +132,5 @@ class Source:
             return "hidden: its name starts with _ or ."
         if file_name.endswith(TEMPORARY_ENDINGS):
             return "under way: its name ends as unfinished copies do"
-        return "" if fnmatchcase(file_name, self.path_glob_filter) else "does not match path_glob_filter"
+        fits = self.path_glob_filter == "*" or fnmatchcase(file_name, self.path_glob_filter)
+        return "" if fits else "does not match path_glob_filter"
