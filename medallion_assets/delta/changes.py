@@ -1,6 +1,5 @@
 """What happened to a Delta table between two versions: by its log in milliseconds, by its feed in rows."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,9 +83,8 @@ def _took(path: Path, version: int) -> bool:
 
 
 def _did(path: Path, version: int, *named: str) -> bool:
-    entry = path / "_delta_log" / f"{version:020d}.json"
-    if not entry.exists():
+    actions = log.actions(path, version)
+    if actions is None:
         return True
-    actions = (json.loads(line) for line in entry.read_text("utf-8").split("\n") if line)
     # OPTIMIZE adds and removes files too, but says that it changed no data.
     return any(a[name].get("dataChange", True) for a in actions for name in named if name in a)

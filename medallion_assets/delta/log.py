@@ -77,6 +77,14 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
     return pa.table(query.execute(sql)).to_pylist()  # type: ignore[no-any-return]
 
 
+def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
+    """Gives a commit's actions as its log entry has them, None where the entry is gone."""
+    entry = path / "_delta_log" / f"{version:020d}.json"
+    if not entry.exists():
+        return None
+    return [json.loads(line) for line in entry.read_text("utf-8").split("\n") if line]
+
+
 def last_note(path: Path, key: str, flow: str = "") -> Any:
     """Gives what the newest commit of a flow that carries our note says under ``key``, else None."""
     for commit in history(path, 50):

@@ -23,14 +23,14 @@ def rows_brought(path: Path, span: Span) -> int:
     """Gives the rows that came in with the span's commits, changed ones with them."""
     if span.after < 0:
         return log.row_count(path, span.upto)
-    return sum(_brought_by(_actions(path, v)) for v in range(span.after + 1, span.upto + 1))
+    return sum(_brought_by(log.actions(path, v) or []) for v in range(span.after + 1, span.upto + 1))
 
 
 def rows_committed(path: Path, stamp: Stamp) -> int:
     """Gives the rows a micro-batch brought its table, also where an earlier attempt committed it."""
     newest = log.version(path) or 0
     for version in range(newest, max(newest - NEAR, -1), -1):
-        actions = _actions(path, version)
+        actions = log.actions(path, version) or []
         if any(_is_of(action["txn"], stamp) for action in actions if "txn" in action):
             return _brought_by(actions)
     return 0
@@ -49,10 +49,3 @@ def _brought_by(actions: list[dict[str, Any]]) -> int:
     # OPTIMIZE adds files too, but says that it changed no data.
     stats = [json.loads(a.get("stats") or "{}") for a in added if a.get("dataChange", True)]
     return sum(int(stat.get("numRecords", 0)) for stat in stats)
-
-
-def _actions(path: Path, version: int) -> list[dict[str, Any]]:
-    entry = path / "_delta_log" / f"{version:020d}.json"
-    if not entry.exists():
-        return []
-    return [json.loads(line) for line in entry.read_text("utf-8").split("\n") if line]
