@@ -1,15 +1,15 @@
 """What lies at a source: every file meant for loading, and why the others are not."""
 
-import glob
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 from medallion_assets.ingestion.ledger import Seen
 from medallion_assets.ingestion.options import Source
+from medallion_assets.ingestion.walking import Named, entries
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 NEVER: Seen = (-1, -1, "")
@@ -26,93 +26,54 @@ class Sighting:
     modified_at: datetime
     refusal: str = ""
 
-    def is_as_in(self, known: Mapping[str, Seen]) -> bool:
-        """True where the file is known as it is now."""
-        as_it_was = known.get(self.path, NEVER)[:2]
-        return as_it_was == (self.size, (self.modified_at - LONG_AGO) // timedelta(microseconds=1))
-
 
 def unknown(location: Path, source: Source, known: Mapping[str, Seen]) -> Iterator[Sighting]:
     """Gives every file meant for loading that is not known as it is now, and other things of such names.
 
-    ``location`` is a folder, a file, or a glob whose ``*``, ``?`` and ``[...]`` match within one part of the
-    path and whose ``**`` matches any depth; a folder that exists under exactly that name comes first.
-    Nothing there is nothing listed, no error.
+    ``location`` is a folder, a file or a glob. Nothing there is nothing listed, no error.
     """
-    window = _window(source)
-    for entry in _entries(location, source):
-        if source.takes(entry.name):
-            found = entry.stat(follow_symlinks=False)
+    after, before = _window(source)
+    for entry in entries(location, source.recursive_file_lookup):
+        if source.takes(entry.name) and (found := _facts(entry)):
+            path = _readable(entry.path)
             # Known files are most, and are passed over before anything is made of them.
-            if known.get(entry.path, NEVER)[:2] != (found.st_size, found.st_mtime_ns // 1000):
-                seen = _sighting(entry.path, found)
-                if window[0] < seen.modified_at < window[1] and not seen.is_as_in(known):
+            if known.get(path, NEVER)[:2] != (found.st_size, found.st_mtime_ns // 1000):
+                seen = Sighting(path, found.st_size, _modified(found), _refusal(entry.path, path, found))
+                if after < seen.modified_at < before:
                     yield seen
 
 
 def overlooked(location: Path, source: Source) -> Iterator[tuple[str, str]]:
     """Gives the path of every file that is not meant for loading, and the rule that says so."""
-    window = _window(source)
-    for entry in _entries(location, source, hidden=True):
-        path = os.fsencode(entry.path).decode("utf-8", "backslashreplace")
+    after, before = _window(source)
+    for entry in entries(location, source.recursive_file_lookup, hidden=True):
         if why := source.passes_over(entry.name):
-            yield path, why
-        elif not window[0] < sighting(entry).modified_at < window[1]:
-            yield path, "modified outside modified_after and modified_before"
+            yield _readable(entry.path), why
+        elif (found := _facts(entry)) and not after < _modified(found) < before:
+            yield _readable(entry.path), "modified outside modified_after and modified_before"
 
 
-def sighting(entry: "os.DirEntry[str] | Found") -> Sighting:
-    """Gives a file as it lies there now."""
-    return _sighting(entry.path, entry.stat(follow_symlinks=False))
+def _facts(entry: "os.DirEntry[str] | Named") -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        # It went, or got its last name, since the folder was listed.
+        return None
 
 
-def _sighting(name: str, found: os.stat_result) -> Sighting:
+def _readable(name: str) -> str:
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _modified(found: os.stat_result) -> datetime:
     # Whole microseconds: what Delta's timestamps hold.
-    modified = LONG_AGO.fromtimestamp(found.st_mtime_ns // 1000 / 1e6, tz=timezone.utc)
-    refusal = "" if stat.S_ISREG(found.st_mode) else NO_FILE
-    path = os.fsencode(name).decode("utf-8", "backslashreplace")
-    if path != name:
-        refusal = NOT_UTF8
-    return Sighting(path, found.st_size, modified, refusal)
+    return LONG_AGO.fromtimestamp(found.st_mtime_ns // 1000 / 1e6, tz=timezone.utc)
 
 
-@dataclass(frozen=True)
-class Found:
-    """A file named outright or by a glob, with what of ``os.DirEntry`` is needed."""
-
-    path: str
-
-    @property
-    def name(self) -> str:
-        """The file's own name."""
-        return os.path.basename(self.path)  # noqa: PTH119 (Path would drop a trailing part)
-
-    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
-        """Gives the file's facts."""
-        return os.stat(self.path, follow_symlinks=follow_symlinks)  # noqa: PTH116 (as os.DirEntry has it)
-
-
-def _entries(location: Path, source: Source, hidden: bool = False) -> Iterator["os.DirEntry[str] | Found"]:
-    if location.is_dir():
-        yield from _below(str(location), source, hidden)
-    elif location.is_symlink() or location.exists():
-        yield Found(str(location))
-    elif glob.has_magic(str(location)):
-        for path in sorted(glob.iglob(str(location), recursive=True)):  # noqa: PTH207 (whole paths)
-            if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-                yield from _below(path, source, hidden)
-            else:
-                yield Found(path)
-
-
-def _below(folder: str, source: Source, hidden: bool) -> Iterator["os.DirEntry[str]"]:
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda e: e.name)
-    for entry in found:
-        if not entry.is_dir(follow_symlinks=False):
-            yield entry
-        elif source.recursive_file_lookup and (hidden or not entry.name.startswith(("_", "."))):
-            yield from _below(entry.path, source, hidden)
+def _refusal(name: str, readable: str, found: os.stat_result) -> str:
+    if name != readable:
+        return NOT_UTF8
+    return "" if stat.S_ISREG(found.st_mode) else NO_FILE
 
 
 def _window(source: Source) -> tuple[datetime, datetime]:

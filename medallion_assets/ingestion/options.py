@@ -19,7 +19,8 @@ class Source:
     Attributes:
         name: The folder's name below the pipeline's landing folder.
         format: ``json``, ``csv``, ``parquet``, ``avro``, ``orc``, ``text``, ``xml`` or ``binaryFile``.
-        path: A folder, file or glob elsewhere; ``*``, ``?`` and ``[...]`` match within one path part.
+        path: A folder, file or glob elsewhere; ``*``, ``?`` and ``[...]`` match within one path part,
+            ``**`` any depth.
         schema: Columns as DDL, ``"mrn BIGINT, time DOUBLE"``; inferred from the files where empty.
         schema_hints: DDL whose types win; ``address.zip STRING`` reaches into a struct.
         infer_column_types: Types from the values for json, csv and xml; without it their columns are
