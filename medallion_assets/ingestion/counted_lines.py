@@ -1,7 +1,12 @@
 """How many records the lines of a file are: block by block where no line is blank, else line by line."""
 
-from collections.abc import Callable
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import IO, AnyStr, BinaryIO
+
+from medallion_assets.ingestion.errors import UnreadableFile
+
+LONGEST_LINE = 128 << 20
+"""Spark holds a line in memory, several times over, and a megabyte of gzip can be a line of a gigabyte."""
 
 BLOCK_BYTES = 1 << 20
 BLANK = b" \t\r\n"
@@ -16,11 +21,28 @@ def counted_records(lines: BinaryIO, records_in: Callable[[bytes], int]) -> int:
     """Gives the records of all lines; a block of lines that are one record each is counted as a whole."""
     records = 0
     # Whole lines at a time: what a block's end cuts is read to its end.
-    while block := lines.read(BLOCK_BYTES) + lines.readline():
+    while block := lines.read(BLOCK_BYTES) + _line_of(lines):
         odd = any(mark in block for mark in MAY_BE_BLANK) or block[:1] in WHITE
         records += sum(map(records_in, block.splitlines(keepends=True))) if odd else block.count(b"\n")
         records += 0 if odd or block.endswith(b"\n") else 1
     return records
+
+
+def each_line(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Gives the file's lines with their ends.
+
+    Raises:
+        UnreadableFile: One has ``LONGEST_LINE`` bytes or characters and more.
+    """
+    while line := _line_of(file):
+        yield line
+
+
+def _line_of(file: IO[AnyStr]) -> AnyStr:
+    line = file.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE:
+        raise UnreadableFile(f"a line of it has {LONGEST_LINE >> 20} MiB and more, which no reader can hold")
+    return line
 
 
 def lines_in(line: bytes) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from medallion_assets.ingestion.contents import Contents, tag_of
-from medallion_assets.ingestion.counted_lines import counted_records, lines_in, records_on
+from medallion_assets.ingestion.counted_lines import counted_records, each_line, lines_in, records_on
 from medallion_assets.ingestion.csv_contents import csv_contents
 from medallion_assets.ingestion.documents import as_documents
 from medallion_assets.ingestion.errors import UnreadableFile
@@ -60,7 +60,7 @@ def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) ->
         with wrapped.opened(path) as lines:
             return Contents(tag_of(path), counted_records(lines, records_in), "lines")
     with wrapped.text(path) as text:
-        records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in text)
+        records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in each_line(text))
     return Contents(tag_of(path), records, "recoded")
 
 

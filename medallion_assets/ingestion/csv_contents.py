@@ -2,10 +2,13 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 from medallion_assets.ingestion.contents import Contents, tag_of
+from medallion_assets.ingestion.counted_lines import LONGEST_LINE, each_line
 from medallion_assets.ingestion.csv_text import CsvText, Dialect, Row
+from medallion_assets.ingestion.errors import UnreadableFile
 from medallion_assets.ingestion.opening import Wrapping, wrapping
 from medallion_assets.ingestion.options import Source
 
@@ -22,22 +25,32 @@ def csv_contents(path: Path, source: Source) -> Contents:
         if plain:
             return plain
     rows = csv_rows(path, source, wrapped)
-    header = _header(rows, by_name)
-    return Contents(tag_of(path), len(rows) - (1 if header and by_name else 0), "cells", header)
+    first = next(rows, None)
+    header = _header(first, by_name)
+    records = sum(1 for _ in rows) + (0 if first is None or (header and by_name) else 1)
+    return Contents(tag_of(path), records, "cells", header)
 
 
-def csv_rows(path: Path, source: Source, wrapping: Wrapping) -> list[Row]:
-    """Gives a CSV file's records, header included, cut as RFC 4180 writes them."""
+def csv_rows(path: Path, source: Source, wrapping: Wrapping) -> Iterator[Row]:
+    """Gives a CSV file's records, header included, cut as RFC 4180 writes them.
+
+    Raises:
+        UnreadableFile: A record is too long for any reader to hold.
+    """
     with wrapping.text(path) as text:
-        return list(CsvText(text.read(), Dialect.of(source)).rows())
+        # The text is held whole, its records are not: as objects they take ten times as much.
+        for row in CsvText(text.read(), Dialect.of(source)).rows():
+            if len(row.text) >= LONGEST_LINE:
+                raise UnreadableFile(f"a record of it has {LONGEST_LINE >> 20} MiB and more")
+            yield row
 
 
-def _header(rows: list[Row], by_name: bool) -> str:
+def _header(first: Row | None, by_name: bool) -> str:
     """Gives the first record's cells as the header, or numbered names as Spark gives them."""
-    if not rows or rows[0].problem:
+    if first is None or first.problem:
         # A header that cannot be read is a record like the others, all refused with their text.
         return ""
-    return _line(rows[0].cells if by_name else [f"_c{i}" for i in range(len(rows[0].cells))])
+    return _line(first.cells if by_name else [f"_c{i}" for i in range(len(first.cells))])
 
 
 def _plain_csv(path: Path, wrapped: Wrapping, dialect: Dialect) -> Contents | None:
@@ -45,7 +58,7 @@ def _plain_csv(path: Path, wrapped: Wrapping, dialect: Dialect) -> Contents | No
     records, header = 0, b""
     odd = [mark.encode() for mark in (dialect.quote, dialect.escape, dialect.comment, "\0") if mark]
     with wrapped.opened(path) as lines:
-        for line in lines:
+        for line in each_line(lines):
             bare = line.rstrip(b"\r\n")
             if any(mark in line for mark in odd) or b"\r" in bare or not _is_utf8(line):
                 return None

@@ -37,6 +37,9 @@ def as_documents(path: Path, wrapping: Wrapping, multi_line: str = "auto") -> li
         if multi_line == "auto" and _is_lines(probe, whole=len(probe) < PROBE_CHARACTERS):
             return None
         everything = probe + text.read(MAX_DOCUMENT_BYTES)
+        if text.read(1):
+            # Compressed, it was smaller. What a cut leaves out would be in no count.
+            return None
     if multi_line == "auto" and _is_lines(everything, whole=True):
         return None
     return list(_values(everything.strip()))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from medallion_assets.ingestion.csv_contents import csv_rows
@@ -38,7 +39,7 @@ def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
             yield from (_bytes(f"{record}\n") for record in elements(xml, source))
     else:
         by_name = source.option("header", default="true") == "true"
-        rows = csv_rows(path, source, wrapped)[1 if by_name and file.header else 0 :]
+        rows = islice(csv_rows(path, source, wrapped), 1 if by_name and file.header else 0, None)
         names = column_names(file.header, source)
         yield from (_bytes(f"{_cells(row, names)}\n") for row in rows)
 

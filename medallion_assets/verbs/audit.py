@@ -55,7 +55,7 @@ def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
         physical = _recounted(Path(path), table, row)
         rows = found.pop(path, 0) + int(became[path]["rows_dropped"] or 0)
         if physical is None:
-            yield f"{path} changed since it was taken"
+            yield f"{path} changed since it was taken, or cannot be read any more"
         elif rows > physical or (rows < physical and not drops):
             yield f"{path} holds {physical} records, table and quarantine {rows}"
     yield from (f"{count} rows say they came from {path}, which the ledger does not know"
@@ -79,8 +79,10 @@ def _recounted(path: Path, table: Table, row: dict[str, object]) -> int | None:
     assert table.source is not None
     try:
         inside = contents(path, table.source)
-    except (OSError, UnreadableFile):
+    except FileNotFoundError:
         return int(str(row["records"]))
+    except (OSError, UnreadableFile):
+        return None
     return inside.records if inside.tag == row["tag"] else None
 
 
