@@ -170,8 +170,9 @@ def _column_schema(table: Table, lake: Lake) -> dg.TableSchema:
 
 
 def _as_code(file: dict[str, Any]) -> dict[str, Any]:
-    # A file's name comes from outside: shown as it is, never as markup.
-    return file | {"path": "`" + str(file["path"]).replace("`", "'") + "`"}
+    # A file's name comes from outside: shown as it is, never as markup; a line end would end the cell.
+    path = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(file["path"]))
+    return file | {"path": "`" + path.replace("`", "'") + "`"}
 
 
 def _grid(rows: list[dict[str, Any]]) -> str:

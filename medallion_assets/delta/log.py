@@ -88,13 +88,14 @@ def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
 def last_note(path: Path, key: str, flow: str = "") -> Any:
     """Gives what the newest commit of a flow that carries our note says under ``key``, else None."""
     for commit in history(path, 50):
-        note = _note(commit)
+        note = note_of(commit)
         if key in note and note.get("flow", "") == flow:
             return note[key]
     return None
 
 
-def _note(commit: dict[str, Any]) -> dict[str, Any]:
+def note_of(commit: dict[str, Any]) -> dict[str, Any]:
+    """Gives what a commit of ours says of itself, empty for anyone else's."""
     try:
         note = json.loads(commit.get("userMetadata") or "{}")
     except ValueError:

@@ -11,6 +11,7 @@ from medallion_assets.delta.lease import held
 from medallion_assets.ingestion.errors import SourceError
 from medallion_assets.ingestion.places import NamedTable
 from medallion_assets.session import start_session
+from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
 
 
@@ -44,6 +45,8 @@ def create_table_as(
             )
         rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
         _write(rows, path, named.key)
+        if spark is None and isinstance(query, str):
+            name_tables(rows.sparkSession, settings.lake)
     version = log.version(path)
     assert version is not None
     return version

@@ -19,6 +19,7 @@ from medallion_assets.ingestion.discovery import Look, discover
 from medallion_assets.ingestion.load import Writer, admitted, load_files
 from medallion_assets.ingestion.places import Place
 from medallion_assets.session import start_session
+from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
 
 UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED)
@@ -75,7 +76,11 @@ def load_new(
         for _ in range(2):
             discover(Path(place.source.path), place.ledger, place.source, look)
             if _is_behind(place.ledger, checkpoint):
-                _stream(spark or start_session(settings), place, checkpoint, run_id)
+                session = spark or start_session(settings)
+                _stream(session, place, checkpoint, run_id)
+                if session is not spark:
+                    # The table may be new, and its name is what one asks for next.
+                    name_tables(session, settings.lake)
             if not any(r["status"] == outcomes.MISSING for r in outcomes.lost(place.ledger).values()):
                 break
         clean_source(place.source, Path(place.source.path), place.ledger)

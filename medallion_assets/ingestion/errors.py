@@ -15,6 +15,17 @@ class BatchRefused(RuntimeError):
     """A batch was stopped by a rule its source declares; nothing of it was written, nothing is lost."""
 
 
+class FolderDenied(BatchRefused):
+    """A folder of a landing zone may not be looked into: what is in it cannot be told."""
+
+    def __init__(self, folder: str) -> None:
+        """Names the folder."""
+        super().__init__(
+            f"the folder {folder} may not be listed by the user this runs as. Nothing was taken and nothing "
+            "is lost: let that user read it, or take it out of the landing zone, and run again."
+        )
+
+
 class NewColumns(BatchRefused):
     """Files brought columns, and the source's mode is ``failOnNewColumns``."""
 

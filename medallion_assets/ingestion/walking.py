@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from medallion_assets.ingestion.errors import FolderDenied
+
 DEEPER = "**"
 HIDDEN = ("_", ".")
 
@@ -37,6 +39,9 @@ def entries(location: Path, recursive: bool, hidden: bool = False) -> Iterator["
             as the entry it is.
         recursive: Looks into folders below, too.
         hidden: Looks into folders whose names start with ``_`` or ``.``, too.
+
+    Raises:
+        FolderDenied: A folder may not be listed.
     """
     if location.is_dir():
         yield from _below(str(location), recursive, hidden)
@@ -87,6 +92,8 @@ def _in_order(folder: str) -> list["os.DirEntry[str]"]:
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda e: e.name)
+    except PermissionError as denied:
+        raise FolderDenied(folder) from denied
     except FileNotFoundError:
         # It went between being listed and being opened.
         return []

@@ -1,5 +1,6 @@
 """What a session is started with, each option with its reason."""
 
+import os
 from pathlib import Path
 
 SAFE = {
@@ -54,7 +55,16 @@ def session_options(
     """Gives the options of a session; ``mine`` wins over all of ours."""
     if one_machine:
         class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
-        ours = SAFE | TUNED | class_path | {"spark.driver.extraJavaOptions": " ".join(jvm)}
+        # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
+        modes = {"spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}"}
+        ours = SAFE | TUNED | class_path | modes | {"spark.driver.extraJavaOptions": " ".join(jvm)}
     else:
         ours = SAFE | {"spark.jars": ",".join(map(str, jars))}
     return ours | mine
+
+
+def _umask() -> int:
+    # It can only be read by setting it; what another thread makes in between is its owner's alone.
+    found = os.umask(0o077)
+    os.umask(found)
+    return found

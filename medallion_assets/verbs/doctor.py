@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta.authors import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
 from medallion_assets.ingestion.quarantine import held_rows
@@ -14,6 +15,7 @@ from medallion_assets.tables.replaying.replay import is_pending
 from medallion_assets.tables.standing.lake import Lake
 from medallion_assets.tables.standing.starts import position
 from medallion_assets.verbs.asked import Asked, Spark, Told
+from medallion_assets.verbs.before import remembered
 
 LOG_DAYS = 30
 """How long Delta keeps a version's log entry unless a table says otherwise."""
@@ -64,6 +66,14 @@ def _ills(table: Table, lake: Lake) -> Iterator[str]:
     books = balance(table, lake)
     if log.exists(path) and not books.holds and not progress.is_interrupted(checkpoint):
         yield f"its books do not hold ({books}): run audit, then full_refresh"
+    for version, operation in _by_hand(table, lake)[:1]:
+        yield f"version {version} was written by hand ({operation}), not by a run: run full_refresh"
+
+
+def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
+    # What a full refresh replaced is nobody's any more; bronze is what landed, which audit recounts.
+    replaced = remembered(table, lake).get("versions", {}).get("table")
+    return [] if table.source else written_by_hand(lake.path(table), -1 if replaced is None else replaced)
 
 
 def days_left(upstream: Path, needed: int) -> float | None:

@@ -2,8 +2,8 @@
 
     python -m medallion_assets_tests.faults [ROW ...]
 
-Crashes at every rename, kills at random instants and two processes at once have commands of their own in
-``medallion_assets_tests.crash``.
+Crashes at every rename and kills at random instants have commands of their own in
+``medallion_assets_tests.crash``; a part of them is rows A1 to A5.
 """
 
 import sys
@@ -19,16 +19,23 @@ from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 from medallion_assets_tests.faults import (
     corpora,
+    crashes,
     damaged_tables,
+    disclosure,
+    disks,
     landing,
+    names,
     orchestrated,
     processes,
+    records,
     runs,
     storage,
+    upstream,
 )
 from medallion_assets_tests.faults.trial import CASES, Trial
 
-ROOMS = (corpora, damaged_tables, landing, orchestrated, processes, runs, storage)
+ROOMS = (corpora, crashes, damaged_tables, disclosure, disks, landing, names, orchestrated, processes,
+         records, runs, storage, upstream)  # fmt: skip
 
 
 def tried(case, folder, spark):
@@ -43,7 +50,8 @@ def tried(case, folder, spark):
 
 
 def main(rows):
-    chosen = [case for case in CASES if not rows or case.row in rows]
+    asked = [case for case in CASES if not rows or set(rows) & set(case.row.split(", "))]
+    chosen = sorted(asked, key=lambda case: (case.row[0], int(case.row.partition(",")[0][1:])))
     console, broken = Console(width=200), 0
     session = start_session(Settings().resolved(), stays=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,6 @@
-"""Faults of landing files: names, kinds, times, second deliveries (C1 to C5, D3, D4)."""
+"""Faults of landing files: names, kinds, times, second deliveries (C1 to C5)."""
 
 import gzip
-import json
 import os
 import time
 
@@ -25,7 +24,7 @@ def odd_names(trial):
         (trial.zone / name).write_text('{"id": -1, "total": 1}\n')
     (trial.zone.joinpath(os.fsdecode(b"bad\xff.json"))).write_text('{"id": -2, "total": 1}\n')
     trial.go()
-    assert _status(trial, "bad") == "refused"
+    assert status_of(trial, "bad") == "refused"
     return trial.holds()
 
 
@@ -43,7 +42,7 @@ def second_deliveries(trial):
     late = trial.send("late.json")
     os.utime(late, (time.time() - 8 * 86400,) * 2)
     trial.go()
-    assert _status(trial, first.name) == _status(trial, grown.name) == "changed"
+    assert status_of(trial, first.name) == status_of(trial, grown.name) == "changed"
     return trial.holds() + "; the two overwritten ones are told"
 
 
@@ -87,7 +86,7 @@ def odd_kinds(trial):
     (zone / "packed.json").write_bytes(gzip.compress(trial.text().encode()))
     trial.go()
     refused = ["link.json", "broken.json", "fifo.json", "short.json.gz", "plain.json.gz"]
-    assert {_status(trial, name) for name in refused} == {"refused"}
+    assert {status_of(trial, name) for name in refused} == {"refused"}
     return trial.holds() + f"; {len(refused)} refused by name"
 
 
@@ -107,47 +106,6 @@ def gone_before_reading(trial):
     return trial.holds()
 
 
-@fault("D3", "poison: 1e30, NaN, deep nesting, a long line, second objects, byte marks, NUL", "held by name")
-def poison_records(trial):
-    good = trial.text(broken=0)
-    bad = [
-        '{"id": 1e30, "total": 1}',
-        '{"id": NaN}',
-        "[" * 1100,
-        '{"id": 1}{"id": 2}',
-        '{"id": 1} x',
-        '{"id":"\0"}',
-        '{"id": "' + "x" * 300_000 + '"}',
-        '{"id": 9999999999999999999999, "total": 1}',
-        "\ufeff{",
-        "null",
-        "[]",
-    ]
-    trial.malformed += len(bad)
-    (trial.zone / "poison.json").write_text(good + "\n".join(bad) + "\n")
-    (trial.zone / "utf16.json").write_bytes(trial.text(broken=0).encode("utf-16"))
-    (trial.zone / "latin.json").write_bytes(trial.text(broken=0).encode() + b'{"id": 1, "x": "\xe9"}\n')
-    trial.malformed += 1
-    trial.go()
-    return trial.holds()
-
-
-@fault("D4", "fields that are new, missing, of another type or another case", "no record lost")
-def drift(trial):
-    made = [
-        {"id": 900001, "total": 5, "new": {"deep": 1}},
-        {"total": 3, "id": 900002},
-        {"id": 900003, "Total": 9},
-    ]
-    text = "".join(json.dumps(row) + "\n" for row in made) + '{"id": "five", "total": 5}\n'
-    trial.rows_sent += [{"id": 900001, "total": 5}, {"id": 900002, "total": 3}, {"id": 900003, "total": -1}]
-    trial.malformed += 1
-    trial.land("shop/orders", "drift.json", text)
-    trial.send()
-    trial.go()
-    return trial.holds()
-
-
-def _status(trial, name):
+def status_of(trial, name):
     entries = ledgers.rows(trial.lake.ledger(trial.tables[0]), "SELECT * FROM ledger ORDER BY discovered_at")
     return next((str(e["status"]) for e in reversed(entries) if name in str(e["path"])), "unknown")

@@ -1,23 +1,17 @@
-"""Faults of processes: held still, side by side, on a bad disk, under another clock (A7, F, G1, G2)."""
+"""Faults of processes: held still, side by side, under another clock (A7, F3, G1, G2)."""
 
-import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from medallion_assets.delta.lease import is_held
-from medallion_assets_tests.crash.sweep import shim, watch
 from medallion_assets_tests.faults.trial import fault
 
 DAY = 86400
-MIB = 1 << 20
 
 
 @fault("A7", "a run is held still by SIGSTOP with its lease; a second one is started", "the second waits")
@@ -80,42 +74,6 @@ def side_by_side(trial):
     return trial.holds()
 
 
-@fault("F1", "the disk of tables and checkpoints runs full in a run", "red, then exact once there is space")
-def disk_full(trial):
-    if os.geteuid():
-        pytest.skip("only root may mount a small disk")
-    with small_disk(trial.lake.root, 48):
-        trial.send()
-        trial.go()
-        filler = trial.lake.root / "filler"
-        filled(filler)
-        trial.send()
-        said = trial.try_to_go()
-        assert said, "a run on a full disk said it was well"
-        filler.unlink()
-        trial.go()
-        return trial.holds() + f"; told: {said.splitlines()[0][:60]}"
-
-
-@fault("F2", "every K-th write fails with EIO, K of 89, 53, 31, 17 and 7", "exact with a run on a sound disk")
-def failing_disk(trial):
-    folder = trial.lake.root.parent
-    disk, library = folder / "disk", shim(folder)
-    told = {"LD_PRELOAD": str(library), "WATCHED_DISK": str(disk)}
-    trial.send()
-    trial.go()
-    failed, red = 0, 0
-    for number, every in enumerate((89, 53, 31, 17, 7)):
-        watch(disk, f"{number} fail {every} {trial.lake.root}")
-        trial.send()
-        red += other_process(trial, 0, env=told).wait() != 0
-        hit = [line for line in Path(f"{disk}.log").read_text().splitlines() if " FAILED " in line]
-        assert len(hit) > failed, f"no write failed of every {every}"
-        failed = len(hit)
-        trial.go()
-    return trial.holds() + f"; {failed} writes failed, {red} of 5 runs were red"
-
-
 @fault("F3", "the machine's clock goes back a day between runs, then ahead a day", "exact")
 def other_clocks(trial):
     library = trial.lake.root.parent / "other_clock.so"
@@ -131,7 +89,7 @@ def other_clocks(trial):
     return trial.holds()
 
 
-def other_process(trial, seconds, *tables, env=None):
+def other_process(trial, seconds, *tables, env=None, umask=-1):
     command = [sys.executable, "-m", "medallion_assets_tests.faults.child", str(trial.lake.root.parent)]
     return subprocess.Popen(
         [*command, str(seconds), *tables],
@@ -140,6 +98,7 @@ def other_process(trial, seconds, *tables, env=None):
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        umask=umask,
     )
 
 
@@ -154,24 +113,3 @@ def landed_until_over(trial, children, seconds):
         trial.send()
         time.sleep(2)
     assert [child.wait() for child in children] == [0, 0], "one of them failed"
-
-
-@contextmanager
-def small_disk(folder, mebibytes):
-    folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-def filled(file):
-    with file.open("wb") as disk:
-        try:
-            while True:
-                disk.write(bytes(MIB))
-                disk.flush()
-        except OSError as full:
-            if full.errno != errno.ENOSPC:
-                raise

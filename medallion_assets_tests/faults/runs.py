@@ -1,4 +1,4 @@
-"""Faults of runs: two writers, deaths at each commit, upstream that changes, late rows (A, E, G, S)."""
+"""Faults of runs: deaths at each commit, and two runs of a table (A1 to A3, G1)."""
 
 import threading
 import time
@@ -8,7 +8,6 @@ import pytest
 from medallion_assets.delta.errors import TableBusy
 from medallion_assets.delta.lease import held
 from medallion_assets.tables.refresh import refresh
-from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.trial import fault
 
 COMMITS = 9
@@ -37,21 +36,6 @@ for number in range(1, COMMITS):
         )
 
 
-@fault("E1", "rows of a table deleted and changed behind its back", "travel down; the books tell of it")
-def upstream_changed(trial):
-    trial.send()
-    trial.go()
-    spark, path = trial._spark(), trial.lake.path(trial.tables[1])
-    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 0")
-    trial.send()
-    trial.go()
-    told = VERBS["doctor"](trial.tables[1], trial.lake, trial._spark, Asked())
-    assert not told.well, "a row went and no check told of it"
-    VERBS["full_refresh"](trial.tables[1], trial.lake, trial._spark, Asked())
-    trial.go()
-    return trial.holds() + " after full_refresh"
-
-
 @fault("G1", "a second run of a table while the first holds it", "waits, or refuses by name")
 def two_runs(trial):
     trial.send()
@@ -75,14 +59,3 @@ def two_runs(trial):
     trial.go()
     assert waited > 1
     return f"{trial.holds()}; the second waited"
-
-
-@fault("S3", "a link out of the landing zone", "refused; what it names is in no table")
-def link_out(trial):
-    secret = trial.lake.settings.landing.parent / "secret.json"
-    secret.write_text('{"id": 424242, "total": 1}\n')
-    (trial.zone / "link.json").symlink_to(secret)
-    trial.send()
-    trial.go()
-    assert not trial.rows(trial.tables[0], "SELECT id FROM t WHERE id = 424242")
-    return trial.holds()

@@ -5,6 +5,7 @@ import shutil
 from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.trial import fault
 
+STATE = (".delta", ".snapshot", ".zip", ".changelog")
 LAYERS = ("bronze/orders", "silver/sales", "gold/totals", "gold/merged")
 
 
@@ -16,13 +17,32 @@ def newest(folder):
     return max((f for f in folder.iterdir() if f.name.isdigit()), key=lambda f: int(f.name))
 
 
+def files_of(what, place):
+    """Gives the newest file of a kind in a checkpoint, for state one of each partition."""
+    if what == "metadata":
+        return [place / "metadata"]
+    if what == "state":
+        folders = [f for f in (place / "state/0").glob("[0-9]*") if f.is_dir()]
+        return [max((f for f in folder.iterdir() if f.suffix in STATE), key=version_of) for folder in folders]
+    return [newest(place / what)]
+
+
+def version_of(file):
+    return int(file.name.partition("_")[0].partition(".")[0])
+
+
 def cut(file, how):
+    whole = file.read_bytes()
     if how == "deleted":
         file.unlink()
     elif how == "emptied":
         file.write_bytes(b"")
+    elif how == "truncated":
+        file.write_bytes(whole[: len(whole) // 2])
     else:
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        half = len(whole) // 2
+        file.write_bytes(whole[:half] + bytes([whole[half] ^ 16]) + whole[half + 1 :])
+        return
     # Hadoop's own checksum would find the cut first.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
@@ -50,9 +70,10 @@ def surgery(what, how):
         trial.send()
         trial.go()
         for layer in LAYERS:
-            place = checkpoint(trial, layer)
-            file = place / "metadata" if what == "metadata" else newest(place / what)
-            cut(file, how)
+            for file in files_of(what, checkpoint(trial, layer)):
+                cut(file, how)
+        # The session holds its state in memory, as no later run does.
+        trial._spark()._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
         trial.send()
         stops = mended(trial)
         return trial.holds() + (f"; {stops} stopped and said reset_checkpoint" if stops else "")
@@ -60,29 +81,36 @@ def surgery(what, how):
     return run
 
 
-for what in ("metadata", "offsets", "commits"):
-    for how in ("deleted", "emptied", "truncated"):
+for what in ("metadata", "offsets", "commits", "state"):
+    for how in ("deleted", "emptied", "truncated", "with a bit turned"):
         words = (
-            f"each checkpoint's newest {what} {how}" if what != "metadata" else f"each metadata file {how}"
+            f"each metadata file {how}" if what == "metadata" else f"each checkpoint's newest {what} {how}"
         )
         fault("B1", words, "exact, or stopped with the verb that mends it")(surgery(what, how))
 
 
-@fault("B1", "every checkpoint put back from an older copy", "exact: no file is swallowed")
-def rolled_back(trial):
-    trial.send()
-    trial.go()
-    for layer in LAYERS:
-        shutil.copytree(checkpoint(trial, layer), checkpoint(trial, layer).with_name("old"))
-    for _ in range(2):
+def rolled_back(batches):
+    def run(trial):
         trial.send()
         trial.go()
-    for layer in LAYERS:
-        shutil.rmtree(checkpoint(trial, layer))
-        checkpoint(trial, layer).with_name("old").rename(checkpoint(trial, layer))
-    trial.send()
-    stops = mended(trial)
-    return trial.holds() + (f"; {stops} stopped" if stops else "")
+        for layer in LAYERS:
+            shutil.copytree(checkpoint(trial, layer), checkpoint(trial, layer).with_name("old"))
+        for _ in range(batches):
+            trial.send()
+            trial.go()
+        for layer in LAYERS:
+            shutil.rmtree(checkpoint(trial, layer))
+            checkpoint(trial, layer).with_name("old").rename(checkpoint(trial, layer))
+        trial.send()
+        stops = mended(trial)
+        return trial.holds() + (f"; {stops} stopped" if stops else "")
+
+    return run
+
+
+for batches in (1, 3):
+    words = f"every checkpoint put back from a copy {batches} batch{'es' * (batches > 1)} older"
+    fault("B1", words, "exact: no file is swallowed")(rolled_back(batches))
 
 
 @fault("B3", "every checkpoint lost, every table kept", "exact")

@@ -4,7 +4,7 @@ import pytest
 
 from medallion_assets.delta import commit, lease
 from medallion_assets.ingestion import discovery, met_again
-from medallion_assets_tests.faults import landing, runs, storage
+from medallion_assets_tests.faults import landing, records, runs, storage
 from medallion_assets_tests.faults.trial import Trial
 
 pytestmark = pytest.mark.spark
@@ -13,8 +13,8 @@ CHOSEN = {
     "odd names": landing.odd_names,
     "second deliveries": landing.second_deliveries,
     "odd kinds": landing.odd_kinds,
-    "poison records": landing.poison_records,
-    "older checkpoints": storage.rolled_back,
+    "poison records": records.poison_records,
+    "older checkpoints": storage.rolled_back(2),
     "lost checkpoints": storage.checkpoints_lost,
     "dies after the table": runs.dies(1, "after"),
     "dies before the quarantine": runs.dies(4, "before"),

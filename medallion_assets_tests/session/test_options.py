@@ -1,6 +1,9 @@
 """One machine is tuned; a named master is left as its owner set it."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from medallion_assets.session.archive import ATTEMPTS, WHOLE_BYTES, archive_flags
 from medallion_assets.session.options import SAFE, TUNED, session_options
@@ -13,6 +16,16 @@ def test_one_machine_is_tuned_and_its_jars_are_on_the_class_path():
     assert options.items() >= (SAFE | TUNED).items()
     assert options["spark.driver.extraClassPath"] == "a.jar:b.jar"
     assert "spark.jars.packages" not in options
+
+
+@pytest.mark.parametrize(("mask", "told"), [(0o077, "077"), (0o022, "022"), (0o002, "002")])
+def test_what_java_writes_is_as_private_as_what_this_process_writes(mask, told):
+    before = os.umask(mask)
+    try:
+        assert session_options(True, JARS, [], {})["spark.hadoop.fs.permissions.umask-mode"] == told
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
 
 
 def test_a_named_master_gets_only_what_is_needed_for_safety():
