@@ -54,6 +54,21 @@ def test_doctor_names_the_verb_for_each_illness(drop, refreshed, look, do, lake,
     assert "run audit" in look("doctor", tables[0]).does
 
 
+def test_doctor_tells_what_was_written_by_hand_until_a_full_refresh_replaces_it(
+    drop, refreshed, look, do, lake, spark
+):
+    tables = shop_with()
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(*tables)
+    do("maintain", tables[1])
+    assert look("doctor", tables[1]).well
+    spark.sql(f"UPDATE delta.`{lake.path(tables[1])}` SET total = 9")
+    told = look("doctor", tables[1])
+    assert "was written by hand (UPDATE), not by a run: run full_refresh" in told.does
+    do("full_refresh", tables[1])
+    assert look("doctor", tables[1]).well
+
+
 def test_audit_finds_what_the_log_alone_cannot(drop, refreshed, do, lake, spark):
     tables = shop_with()
     file = drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)) + "{broken\n")
@@ -65,5 +80,6 @@ def test_audit_finds_what_the_log_alone_cannot(drop, refreshed, do, lake, spark)
     told = do("audit", tables[0])
     assert "a.json holds 3 records, table and quarantine 2" in told.does
     assert "elsewhere, which the ledger does not know" in told.does
-    file.write_text(orders_file((7, 7)))
-    assert "changed since it was taken" in do("audit", tables[0]).does
+    for changed in (orders_file((7, 7)).encode(), b"\x1f\x8b no gzip"):
+        file.write_bytes(changed)
+        assert "a.json changed since it was taken" in do("audit", tables[0]).does

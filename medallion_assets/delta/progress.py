@@ -75,25 +75,6 @@ def query_id(checkpoint: Path) -> str:
         raise DamagedCheckpoint(f"{file} cannot be read") from error
 
 
-def refuse_damaged(checkpoint: Path) -> None:
-    """Raises where the newest offset or commit of a checkpoint cannot be read: Spark's own error says little.
-
-    Raises:
-        DamagedCheckpoint: It is empty or cut off. Spark writes each in one rename, so no crash leaves that.
-    """
-    for folder in (checkpoint / "offsets", checkpoint / "commits"):
-        file = folder / str(last_number(folder))
-        if not file.exists():
-            continue
-        try:
-            first, *rest = file.read_text().splitlines()
-            readable = first.startswith("v") and all(json.loads(x) for x in rest if x.startswith("{"))
-        except ValueError as error:
-            raise DamagedCheckpoint(f"{file} cannot be read") from error
-        if not readable:
-            raise DamagedCheckpoint(f"{file} cannot be read")
-
-
 def forget(checkpoint: Path) -> None:
     """Drops a checkpoint."""
     if checkpoint.exists():

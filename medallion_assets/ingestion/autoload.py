@@ -38,6 +38,7 @@ def autoload_to_table(
     Raises:
         SourceError: An option or the table's name cannot work; nothing was read.
         TableBusy: Another process writes the table.
+        TableLost: The table is gone, and files are on record as loaded into it.
         BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
     """
     settings, named = current_settings(), NamedTable.of(table_name)

@@ -74,6 +74,7 @@ def copy_into(
         SourceError: A clause contradicts another or is unknown; nothing was read.
         NewColumns: The files have columns the table has not, and ``merge_schema`` is false.
         TableBusy: Another process writes the table.
+        TableLost: The table is gone, and files are on record as loaded into it.
     """
     _refuse_contradictions(files, pattern, force)
     settings, named = current_settings(), NamedTable.of(table_name)

@@ -9,17 +9,16 @@ from pathlib import Path
 
 from medallion_assets.delta import log
 from medallion_assets.ingestion import ledger as ledgers
-from medallion_assets.ingestion import outcomes
 from medallion_assets.ingestion.contents import Contents
 from medallion_assets.ingestion.counting import contents
 from medallion_assets.ingestion.errors import UnreadableFile
-from medallion_assets.ingestion.ledger import ADMITTED, CHANGED, REFUSED, SKIPPED, Entry
+from medallion_assets.ingestion.known_files import known_files
+from medallion_assets.ingestion.ledger import ADMITTED, CHANGED, DENIED, REFUSED, SKIPPED, Entry
 from medallion_assets.ingestion.listing import Sighting, unknown
 from medallion_assets.ingestion.options import Source
 
 OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
 LAY_THERE = "it lay there at the first look, and include_existing_files is false"
-
 
 AT_ONCE = 2
 """Files counted side by side; some are held in memory for it."""
@@ -53,7 +52,7 @@ class Look:
 def unseen_files(location: Path, ledger: Path, source: Source, look: Look | None = None) -> list[Sighting]:
     """Gives the files the ledger does not know as they are now, oldest first; writes nothing."""
     look = look or Look()
-    known = look.known or _known(ledger)
+    known = look.known or known_files(ledger)
     wait = look.settle_seconds if source.settle_seconds is None else source.settle_seconds
     settled = time.time() - wait
     new = unknown(location, source, {} if look.again else known)
@@ -73,7 +72,7 @@ def discover(location: Path, ledger: Path, source: Source, look: Look | None = N
 
 def entries_of(location: Path, ledger: Path, source: Source, look: Look) -> list[Entry]:
     """Gives the ledger rows a look would add, oldest file first; writes nothing."""
-    known = _known(ledger)
+    known = known_files(ledger)
     first = not source.include_existing_files and not log.exists(ledger)
     new = unseen_files(location, ledger, source, Look(look.settle_seconds, look.only, look.again, known))
     if first:
@@ -84,19 +83,6 @@ def entries_of(location: Path, ledger: Path, source: Source, look: Look) -> list
         return [entry for entry in found if entry]
 
 
-def _known(ledger: Path) -> dict[str, ledgers.Seen]:
-    """Gives what the ledger last saw of each path, and by whether its records were taken since.
-
-    A file that was gone when it was to be read is unknown; one that was corrupt was as good as refused.
-    """
-    known = ledgers.last_seen(ledger)
-    for path, row in outcomes.lost(ledger).items():
-        size, at, _ = known.pop(path)
-        if row["status"] == outcomes.CORRUPT:
-            known[path] = (size, at, REFUSED)
-    return known
-
-
 def _entry(seen: Sighting, source: Source, known: ledgers.Seen | None, look: Look) -> Entry | None:
     if seen.refusal:
         return _refused(seen, REFUSED, seen.refusal)
@@ -105,6 +91,8 @@ def _entry(seen: Sighting, source: Source, known: ledgers.Seen | None, look: Loo
         return _refused(seen, CHANGED, OVERWRITTEN)
     try:
         inside = contents(Path(seen.path), source)
+    except PermissionError:
+        return _refused(seen, DENIED, "the user this runs as may not read it")
     except (UnreadableFile, OSError) as problem:
         return _refused(seen, REFUSED, str(problem))
     if _moved_on(seen):

@@ -18,11 +18,12 @@ from medallion_assets.ingestion.cleaning import clean_source
 from medallion_assets.ingestion.discovery import Look, discover
 from medallion_assets.ingestion.load import Writer, admitted, load_files
 from medallion_assets.ingestion.places import Place
+from medallion_assets.ingestion.soundness import refuse_unsound
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
 
-UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED)
+UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED, ledgers.DENIED)
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,15 @@ def load_new(
     """Takes what is new at the source, once, through a stream over its ledger.
 
     Nothing new starts no JVM and changes no table.
+
+    Raises:
+        TableLost: The table is gone, and files are on record as loaded into it.
+        DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
     """
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or Look(settings.settle_seconds)
     with held(lease, place.key):
+        refuse_unsound(place, checkpoint)
         drop_older_copy(place.key, place.path, checkpoint)
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):

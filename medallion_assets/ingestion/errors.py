@@ -1,6 +1,7 @@
 """What can be wrong with a source, a file or a batch, each with its own name."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 
 class SourceError(ValueError):
@@ -13,6 +14,18 @@ class UnreadableFile(Exception):
 
 class BatchRefused(RuntimeError):
     """A batch was stopped by a rule its source declares; nothing of it was written, nothing is lost."""
+
+
+class TableLost(RuntimeError):
+    """The table is gone, and the ledger knows files that were loaded into it."""
+
+    def __init__(self, key: str, path: Path, state: Path, quarantine: Path) -> None:
+        """Names the folders."""
+        super().__init__(
+            f"{key}: the table at {path} is gone, and what is remembered of its files is not, so that a load "
+            f"would bring only new ones. Nothing was changed: put the table back, or remove {state} and "
+            f"{quarantine} and load again, to have all of it anew."
+        )
 
 
 class FolderDenied(BatchRefused):

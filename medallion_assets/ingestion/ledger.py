@@ -29,6 +29,8 @@ COLUMNS = pa.schema(
 )
 
 ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
+DENIED = "denied"
+"""The user this runs as may not read it. It is looked at again once that user may: the file is as it was."""
 
 Seen = tuple[int, int, str]
 """A file's size, modification time in microseconds since 1970, and status."""

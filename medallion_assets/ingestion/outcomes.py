@@ -121,6 +121,11 @@ def newest(ledger: Path) -> dict[str, dict[str, Any]]:
     return {row["path"]: row for row in rows(ledger)}
 
 
+def any_loaded(ledger: Path) -> bool:
+    """True where records of a file were ever written to the table."""
+    return bool(log.rows(outcomes_of(ledger), f"SELECT path FROM t WHERE status = '{LOADED}' LIMIT 1"))
+
+
 def lost(ledger: Path) -> dict[str, dict[str, Any]]:
     """Gives the newest row of each file that it says was missing or corrupt, by path."""
     path = outcomes_of(ledger)

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.damage import refuse_damaged
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger, drop_older_copy
 from medallion_assets.tables.checks.gate import refuse_unfit
 from medallion_assets.tables.declaration.errors import CheckpointDamaged

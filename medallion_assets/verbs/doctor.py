@@ -13,6 +13,7 @@ from medallion_assets.tables.checks.conservation import balance
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.replaying.replay import is_pending
 from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.lost import is_lost
 from medallion_assets.tables.standing.starts import position
 from medallion_assets.verbs.asked import Asked, Spark, Told
 from medallion_assets.verbs.before import remembered
@@ -51,7 +52,7 @@ def _examined(table: Table, lake: Lake) -> Told:
 def _ills(table: Table, lake: Lake) -> Iterator[str]:
     checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
     begun = progress.last_number(checkpoint / "commits") >= 0
-    if begun and not log.exists(path):
+    if is_lost(table, lake):
         yield "its table is gone and its checkpoint is not: run reset, then run"
         return
     if log.exists(path) and not checkpoint.exists():

@@ -1,10 +1,17 @@
 """Faults of landing files: names, kinds, times, second deliveries (C1 to C5)."""
 
 import gzip
+import json
 import os
+import tempfile
 import time
+from pathlib import Path
 
+import pytest
+
+from medallion_assets.ingestion import Source, discover
 from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.ingestion.errors import FolderDenied
 from medallion_assets_tests.faults.trial import fault
 
 NAMES = [
@@ -13,6 +20,7 @@ NAMES = [
     "#.json", "a+b=c.json", "q?.json", "[x].json", "{y}.json", "*.json", "back\\slash.json", "co:lon.json",
     "n" * 250 + ".json", "`tick`.json", "<b>.json", "&amp;.json", "=cmd().json",
 ]  # fmt: skip
+NOBODY = 65534
 PASSED_OVER = ["_x.json", ".x.json", "x.json._COPYING_", "x.json.tmp"]
 
 
@@ -31,6 +39,7 @@ def odd_names(trial):
 @fault("C2", "overwritten, appended to, delivered twice, a week old, from the future", "each once, or told")
 def second_deliveries(trial):
     first, grown = trial.send(), trial.send()
+    text = first.read_text()
     old, ahead = trial.send(), trial.send()
     os.utime(old, (time.time() - 60 * 86400,) * 2)
     os.utime(ahead, (time.time() + 30 * 86400,) * 2)
@@ -39,6 +48,10 @@ def second_deliveries(trial):
     with grown.open("a") as file:
         file.write('{"id": -2, "total": 1}\n')
     trial.send("later.json")
+    trial.land("shop/orders", "first again.json", text)
+    records, broken = text.splitlines()[:-1], text.splitlines()[-1:]
+    trial.rows_sent += [json.loads(record) for record in records]
+    trial.malformed += len(broken)
     late = trial.send("late.json")
     os.utime(late, (time.time() - 8 * 86400,) * 2)
     trial.go()
@@ -88,6 +101,39 @@ def odd_kinds(trial):
     refused = ["link.json", "broken.json", "fifo.json", "short.json.gz", "plain.json.gz"]
     assert {status_of(trial, name) for name in refused} == {"refused"}
     return trial.holds() + f"; {len(refused)} refused by name"
+
+
+@fault("C4", "a file that may not be read, then a folder that may not be listed", "refused; stopped by name")
+def unreadable(trial):
+    if os.geteuid():
+        pytest.skip("only root may become a user who may not read its files")
+    with tempfile.TemporaryDirectory() as folder:
+        zone, ledger = Path(folder, "zone"), Path(folder, "ledger")
+        for place in (zone / "deep", ledger):
+            place.mkdir(parents=True)
+        for name in ("open.json", "shut.json", "deep/deep.json"):
+            (zone / name).write_text(trial.text(good=3, bad=0, broken=0))
+        for place in (Path(folder), zone, ledger):
+            os.chown(place, NOBODY, NOBODY)
+        (zone / "shut.json").chmod(0)
+        assert seen_by_nobody(zone, ledger) == (2, 1)
+        (zone / "shut.json").chmod(0o644)
+        (zone / "deep").chmod(0)
+        with pytest.raises(FolderDenied, match="zone/deep may not be listed"):
+            seen_by_nobody(zone, ledger)
+        (zone / "deep").chmod(0o755)
+        assert seen_by_nobody(zone, ledger) == (1, 0)
+    return "the file is refused and taken once it may be read; the folder stops discovery, and nothing moves"
+
+
+def seen_by_nobody(zone, ledger):
+    """Lets discovery look as a user who owns neither; gives how many files it took and refused."""
+    os.seteuid(NOBODY)
+    try:
+        found = discover(zone, ledger, Source("s", "json"))
+    finally:
+        os.seteuid(0)
+    return found.admitted, found.refused
 
 
 @fault("C5", "a file that goes between discovery and reading", "told as missing, and taken when it is back")

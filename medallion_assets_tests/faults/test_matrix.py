@@ -47,7 +47,7 @@ def plain_save(writer, path, stamp):
 
 WITHOUT = {
     "transaction ids": ((commit, "_save", plain_save), runs.dies(1, "after")),
-    "ledger": ((discovery, "_known", lambda ledger: {}), landing.second_deliveries),
+    "ledger": ((discovery, "known_files", lambda ledger: {}), landing.second_deliveries),
     "checkpoint guard": ((met_again, "_may_be_met_again", lambda *_: False), storage.checkpoints_lost),
     "lease": ((lease, "FileLock", NoLock), runs.two_runs),
 }

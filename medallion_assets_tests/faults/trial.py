@@ -125,7 +125,8 @@ class Trial(Lakehouse):
         assert found == Counter(row["id"] for row in self.rows_sent), self._differ(found)
         parse = log.rows(self.lake.quarantine(orders), f"SELECT count(*) AS n FROM t WHERE {RAW}")
         assert (parse[0]["n"] if parse else 0) == self.malformed, f"{parse} malformed, not {self.malformed}"
-        good = [row for row in self.rows_sent if row["total"] > 0]
+        # A record that was delivered twice is two rows of bronze and one of silver.
+        good = list({row["id"]: row for row in self.rows_sent if row["total"] > 0}.values())
         silver = sorted(row["id"] for row in self.rows(sales, "SELECT id FROM t"))
         assert silver == sorted(row["id"] for row in good), f"silver has {len(silver)} rows, not {len(good)}"
         kinds = Counter()

@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
+import shutil
 
 import pytest
 
-from medallion_assets.ingestion import outcomes
+from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.ingestion import autoload_to_table, create_table_as, outcomes
+from medallion_assets.ingestion.errors import TableLost
 from medallion_assets.ingestion.ledger import rows as ledger_rows
 
 pytestmark = pytest.mark.spark
@@ -38,6 +42,44 @@ def test_a_lost_checkpoint_neither_doubles_nor_loses(landed, autoload, rows, tmp
     result = autoload(folder, "json")
     assert sorted(row["id"] for row in rows(result)) == ["1", "2"]
     assert [text for text, _ in refused(result)] == ["broken", "broken too"]
+
+
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost_once_it_is_removed(
+    landed, autoload, rows, tmp_path
+):
+    folder = landed(a__json='{"id":1}\n')
+    autoload(folder, "json")
+    landed(b__json='{"id":2}\n')
+    stream = tmp_path / "checkpoints" / "t" / "stream"
+    (stream / "offsets" / "0").write_text("")
+    with pytest.raises(DamagedCheckpoint, match=f"remove {stream} and load again"):
+        autoload(folder, "json")
+    shutil.rmtree(stream)
+    assert sorted(row["id"] for row in rows(autoload(folder, "json"))) == ["1", "2"]
+
+
+def test_a_table_that_went_is_refused_and_loaded_anew_once_what_is_remembered_goes_too(
+    landed, autoload, rows, refused
+):
+    folder = landed(a__json='{"id":1}\nbroken\n')
+    first = autoload(folder, "json")
+    shutil.rmtree(first.path)
+    landed(b__json='{"id":2}\n')
+    with pytest.raises(TableLost, match="put the table back") as said:
+        autoload(folder, "json")
+    for named in re.findall(r"(?:remove|and) (/\S+)", str(said.value)):
+        shutil.rmtree(named)
+    result = autoload(folder, "json")
+    assert sorted(row["id"] for row in rows(result)) == ["1", "2"]
+    assert [text for text, _ in refused(result)] == ["broken"]
+
+
+def test_a_table_has_its_name_in_the_session_that_just_loaded_it(landed, lake, spark, tmp_path):
+    folder = landed(a__json='{"id":1}\n')
+    autoload_to_table(folder, "json", "web.bronze.just_now", tmp_path / "checkpoint")
+    assert spark.table("web.bronze.just_now").count() == 1
+    create_table_as("web.bronze.copied", "SELECT id FROM web.bronze.just_now")
+    assert spark.table("web.bronze.copied").count() == 1
 
 
 def test_a_file_deleted_before_it_was_read_is_missing_and_taken_when_it_is_back(

@@ -34,6 +34,19 @@ def test_a_crash_between_table_and_quarantine_neither_loses_nor_doubles(
     assert len(rows_of("shop/silver/sales")) == len(rows_of("shop/quarantine/sales")) == 1
 
 
+def test_a_table_whose_first_files_were_all_refused_takes_those_that_come_after(
+    drop, refreshed, rows_of, look
+):
+    orders, sales = orders_and_sales()
+    drop("shop/orders", "a.json.gz", "no gzip")
+    for _ in range(2):
+        refreshed(orders, sales)
+        assert look("doctor", orders).well
+    drop("shop/orders", "b.json", totals_file(1, 2))
+    refreshed(orders, sales)
+    assert len(rows_of("shop/silver/sales")) == 2
+
+
 def test_lost_checkpoints_neither_double_nor_lose_a_row(drop, refreshed, rows_of, lake):
     orders, sales = orders_and_sales(expect("above_zero", "total > 0"))
     drop("shop/orders", "a.json", totals_file(1, -1) + "{broken\n")

@@ -72,7 +72,10 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
             "was written and nothing is lost: upstream holds every row. Run "
             f"`medallion full_refresh {table.key}`, which makes state and table anew from upstream."
         )
-    damaged = _named_in(_cause(text), lake) if any(word in text for word in DAMAGE_WORDS) else None
+    broken = any(word in text for word in DAMAGE_WORDS)
+    if broken and str(lake.state(table, "checkpoint")) in _cause(text):
+        return CheckpointDamaged(table.key, _cause(text))
+    damaged = _named_in(_cause(text), lake) if broken else None
     if damaged:
         return DamagedTable(damaged, RuntimeError(_cause(text)))
     return RefreshFailed(

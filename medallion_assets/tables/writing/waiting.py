@@ -5,6 +5,7 @@ from medallion_assets.tables.declaration.errors import CheckpointMismatch
 from medallion_assets.tables.declaration.table import Table
 from medallion_assets.tables.standing.arrivals import is_filled
 from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.tables.standing.lost import is_lost
 from medallion_assets.tables.standing.starts import idle_at, noted_version, position
 from medallion_assets.tables.writing.static_changes import moved_statics
 
@@ -12,7 +13,7 @@ from medallion_assets.tables.writing.static_changes import moved_statics
 def why_not(table: Table, lake: Lake) -> str:
     """Says why a refresh has nothing to do, empty where it has; needs no JVM."""
     checkpoint = lake.state(table, "checkpoint")
-    if progress.last_number(checkpoint / "commits") >= 0 and not log.exists(lake.path(table)):
+    if is_lost(table, lake):
         raise CheckpointMismatch(
             f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
             f"would bring only new rows. Upstream still holds them all: run `medallion reset {table.key} "
