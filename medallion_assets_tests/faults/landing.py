@@ -123,7 +123,7 @@ def unreadable(trial):
             seen_by_nobody(zone, ledger)
         (zone / "deep").chmod(0o755)
         assert seen_by_nobody(zone, ledger) == (1, 0)
-    return "the file is refused and taken once it may be read; the folder stops discovery, and nothing moves"
+    return "3 files, each once: one refused till it may be read, one in a folder that stopped discovery"
 
 
 def seen_by_nobody(zone, ledger):

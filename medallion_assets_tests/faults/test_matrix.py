@@ -4,7 +4,7 @@ import pytest
 
 from medallion_assets.delta import commit, lease
 from medallion_assets.ingestion import discovery, met_again
-from medallion_assets_tests.faults import landing, records, runs, storage
+from medallion_assets_tests.faults import landing, names, records, runs, storage
 from medallion_assets_tests.faults.trial import Trial
 
 pytestmark = pytest.mark.spark
@@ -13,7 +13,9 @@ CHOSEN = {
     "odd names": landing.odd_names,
     "second deliveries": landing.second_deliveries,
     "odd kinds": landing.odd_kinds,
+    "unreadable": landing.unreadable,
     "poison records": records.poison_records,
+    "links out": names.links_out,
     "older checkpoints": storage.rolled_back(2),
     "lost checkpoints": storage.checkpoints_lost,
     "dies after the table": runs.dies(1, "after"),
