@@ -8,62 +8,34 @@ Crashes at every rename and kills at random instants have commands of their own 
 
 import sys
 import tempfile
-import time
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 
-import pytest
 from rich.console import Console
 from rich.markup import escape
 
-from medallion_assets.session import start_session
-from medallion_assets.settings import Settings
-from medallion_assets_tests.faults import (
-    corpora,
-    crashes,
-    damaged_tables,
-    disclosure,
-    disks,
-    landing,
-    names,
-    orchestrated,
-    processes,
-    records,
-    runs,
-    storage,
-    upstream,
-)
-from medallion_assets_tests.faults.trial import CASES, Trial
+from medallion_assets_tests.faults.trying import in_order, tried
 
-ROOMS = (corpora, crashes, damaged_tables, disclosure, disks, landing, names, orchestrated, processes,
-         records, runs, storage, upstream)  # fmt: skip
-
-
-def tried(case, folder, spark):
-    began = time.monotonic()
-    try:
-        seen, held = case.run(Trial(folder, spark)), True
-    except pytest.skip.Exception as why:
-        seen, held = f"skipped: {why}", True
-    except Exception as error:
-        seen, held = f"{type(error).__name__}: {str(error)[:300]}", False
-    return seen, held, time.monotonic() - began
+AT_ONCE = 2
 
 
 def main(rows):
-    asked = [case for case in CASES if not rows or set(rows) & set(case.row.split(", "))]
-    chosen = sorted(asked, key=lambda case: (case.row[0], int(case.row.partition(",")[0][1:])))
-    console, broken = Console(width=200), 0
-    session = start_session(Settings().resolved(), stays=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for number, case in enumerate(chosen, 1):
-            seen, held, seconds = tried(case, Path(folder) / str(number), lambda: session)
-            broken += not held
+    cases, console, broken, done = in_order(), Console(width=200), 0, 0
+    chosen = [n for n, case in enumerate(cases) if not rows or set(rows) & set(case.row.split(", "))]
+    # Two at a time: a session alone keeps a single core busy.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(AT_ONCE, get_context("spawn")) as two,
+    ):
+        trials = [two.submit(tried, n, f"{folder}/{n}") for n in chosen]
+        for trial in as_completed(trials):
+            number, seen, held, seconds = trial.result()
+            case, done, broken = cases[number], done + 1, broken + (not held)
             word = "[green]held[/]  " if held else "[red]BROKEN[/]"
             console.print(
-                f"{number:3d}/{len(chosen)} {word} {case.row:3s} {escape(case.fault)} | expected: "
+                f"{done:3d}/{len(chosen)} {word} {case.row:3s} {escape(case.fault)} | expected: "
                 f"{escape(case.expected)} | seen: {escape(seen)} ({seconds:.0f} s)"
             )
-    session.stop()
     console.print(f"{len(chosen) - broken} held, {broken} broken")
     return bool(broken)
 
