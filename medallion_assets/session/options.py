@@ -37,7 +37,9 @@ TUNED = {
 """For one machine only; a named master is left as its owner set it."""
 
 ONE_MACHINE_JVM = [
-    "-XX:+UseParallelGC", "-Dlog4j2.level=ERROR",
+    "-XX:+UseParallelGC",
+    # As a URI: a folder's name may hold a space. Without it Spark greets each run with lines of its own.
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}",
     # A heap that starts small is collected several times before the first batch; so is a small metaspace.
     "-Xms1g", "-Xmn600m", "-XX:MetaspaceSize=256m", "-XX:-UsePerfData",
     # One compiler alone reserves 48 MB for its code; ten tables filled them, and the rest ran uncompiled.
