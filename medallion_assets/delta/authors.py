@@ -9,12 +9,12 @@ LAST = 100
 """Commits that are looked at: what a person did long ago, the runs since have built upon."""
 
 
-def written_by_hand(path: Path, after: int = -1) -> list[tuple[int, str]]:
+def written_by_hand(path: Path, after: int) -> list[tuple[int, str]]:
     """Gives version and operation of each late commit that moved rows and is not ours, newest first.
 
     Args:
         path: The table.
-        after: Commits up to this version are not looked at.
+        after: Commits up to this version are not looked at; -1 for none.
     """
     late = [commit for commit in log.history(path, LAST) if int(commit["version"]) > after]
     strange = [(int(c["version"]), str(c.get("operation"))) for c in late if not log.note_of(c)]

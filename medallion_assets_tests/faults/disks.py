@@ -20,8 +20,6 @@ MIB = 1 << 20
 
 @fault("F1", "the disk of tables and checkpoints runs full in a run", "red, then exact once there is space")
 def disk_full(trial):
-    if os.geteuid():
-        pytest.skip("only root may mount a small disk")
     with small_disk(trial.lake.root, 48):
         trial.send()
         trial.go()
@@ -37,8 +35,6 @@ def disk_full(trial):
 
 @fault("F1", "the disk of DAGSTER_HOME runs full in a run", "red, then exact once there is space")
 def dagsters_disk_full(trial):
-    if os.geteuid():
-        pytest.skip("only root may mount a small disk")
     with small_disk(trial.home, 16), trial.patched():
         filler = trial.home / "filler"
         with dg.DagsterInstance.local_temp(str(trial.home)) as instance:
@@ -66,8 +62,6 @@ def red(trial, instance):
     "F1", "the disk of the landing zone runs full while a file is written", "refused, taken once it is whole"
 )
 def landing_disk_full(trial):
-    if os.geteuid():
-        pytest.skip("only root may mount a small disk")
     with small_disk(trial.zone, 4):
         packed = gzip.compress(trial.text(good=4000).encode())
         filler = trial.zone / "_filler"
@@ -105,6 +99,8 @@ def failing_disk(trial):
 
 @contextmanager
 def small_disk(folder, mebibytes):
+    if os.geteuid():
+        pytest.skip("only root may mount a small disk")
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
     try:
