@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from medallion_assets.ingestion import Source, discover
-from medallion_assets.ingestion.discovery import Look
+from medallion_assets.sources import Source, discover
+from medallion_assets.sources.discovery import DiscoveryOptions
 
 LOOKS, NEW, IN_A_FOLDER = 10, 10, 1000
 
@@ -27,7 +27,7 @@ def main(files: int = 100_000) -> None:
         source = Source("clicks", format="json", recursive_file_lookup=True)
         land(zone, 0, files)
         began = time.monotonic()
-        told = discover(zone, ledger, source, Look())
+        told = discover(zone, ledger, source, DiscoveryOptions())
         print(f"first look: {told.admitted} files, {time.monotonic() - began:.1f} s", flush=True)
         beyond = [look(zone, ledger, source, files + number * NEW) for number in range(LOOKS)]
         print(f"{NEW} new among {files}: {statistics.median(beyond):.2f} s beyond the listing (median)")
@@ -40,7 +40,7 @@ def look(zone: Path, ledger: Path, source: Source, known: int) -> float:
     found = sum(1 for _ in everything_in(str(zone)))
     listing = time.monotonic() - began
     began = time.monotonic()
-    told = discover(zone, ledger, source, Look())
+    told = discover(zone, ledger, source, DiscoveryOptions())
     took = time.monotonic() - began
     assert (found, told.admitted) == (known + NEW, NEW)
     print(f"  listing {listing:.2f} s, look {took:.2f} s, {resident()} MB", flush=True)
@@ -48,7 +48,7 @@ def look(zone: Path, ledger: Path, source: Source, known: int) -> float:
 
 
 def land(zone: Path, first: int, files: int) -> None:
-    """Writes so many files of one record."""
+    """Write so many files of one record."""
     for number in range(first, first + files):
         folder = zone / f"{number // IN_A_FOLDER:05d}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def land(zone: Path, first: int, files: int) -> None:
 
 
 def everything_in(folder: str) -> "list[os.stat_result]":
-    """Gives the facts of every file below a folder."""
+    """Return the facts of every file below a folder."""
     with os.scandir(folder) as entries:
         found = list(entries)
     files = [entry.stat(follow_symlinks=False) for entry in found if not entry.is_dir()]
@@ -64,7 +64,7 @@ def everything_in(folder: str) -> "list[os.stat_result]":
 
 
 def resident() -> int:
-    """Gives this process's memory now, in MB."""
+    """Return this process's memory now, in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20
 

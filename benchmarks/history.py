@@ -16,11 +16,11 @@ from pathlib import Path
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import Pipeline, keep_changes, static, stream
+from medallion_assets.lake.paths import Lake
+from medallion_assets.runs.refresh import refresh
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
-from medallion_assets.tables import Pipeline, keep_changes, static, stream
-from medallion_assets.tables.refresh import refresh
-from medallion_assets.tables.standing.lake import Lake
 
 HISTORIES = (1, 10, 100)
 INCREMENTS = 9
@@ -34,7 +34,7 @@ def chain():
         """One row per order."""
         return files
 
-    @shop.silver(keeps=keep_changes("who", "at", type=2))
+    @shop.silver(scd=keep_changes("who", "at", type=2))
     def people(orders=stream(orders)):
         """One row per person and state."""
         return orders.select("who", "at", "n")
@@ -44,20 +44,20 @@ def chain():
         """One row per order."""
         return orders.select("id", "who", "at", "n")
 
-    @shop.gold(output_mode="incremental", counts_rows="orders")
+    @shop.gold(output_mode="incremental", row_count_column="orders")
     def totals(sales=stream(sales)):
         """One row per person."""
         return sales.groupBy("who").agg(
             F.sum("n").alias("n"), F.avg("n").alias("m"), F.count("*").alias("orders")
         )
 
-    @shop.gold(output_mode="update", unique_by="window", counts_rows="orders")
+    @shop.gold(output_mode="update", unique_by="window", row_count_column="orders")
     def windows(sales=stream(sales, event_time="at", watermark="1 hour")):
         """One row per hour."""
         window = F.window("at", "1 hour").alias("window")
         return sales.groupBy(window).agg(F.count("*").alias("orders"))
 
-    @shop.gold(output_mode="complete", counts_rows="orders")
+    @shop.gold(output_mode="complete", row_count_column="orders")
     def by_day(sales=stream(sales)):
         """One row per number."""
         return sales.groupBy("n").agg(F.count("*").alias("orders"))
@@ -76,7 +76,7 @@ def land(landing, number, rows, chance):
     (folder / f"{number:06d}.json").write_text("\n".join(lines) + "\n")
 
 
-class Trial:
+class ReplayPlan:
     """A lake with a history, and the seconds each of its tables took for each increment on it."""
 
     def __init__(self, spark, history, rows):
@@ -103,7 +103,7 @@ class Trial:
 def main(rows):
     folder = Path(tempfile.mkdtemp(prefix="history-"))
     spark = start_session(Settings(lake=folder, landing=folder), stays=True)
-    trials = {history: Trial(spark, history, rows) for history in HISTORIES}
+    trials = {history: ReplayPlan(spark, history, rows) for history in HISTORIES}
     # In turn, increment by increment: a machine that is slow for a minute is slow for each history.
     for _ in range(INCREMENTS + 1):
         for trial in trials.values():

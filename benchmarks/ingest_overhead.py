@@ -24,7 +24,7 @@ LOADS = ("first", "second")
 
 
 def made(folder, megabytes, odd):
-    """Writes files of 25 MB; with ``odd`` one record in a hundred has a field no column takes."""
+    """Write files of 25 MB; with ``odd`` one record in a hundred has a field no column takes."""
     folder.mkdir(parents=True)
     for number in range(max(megabytes // 25, 1)):
         random = Random(number)
@@ -43,9 +43,9 @@ def record(random, odd):
 
 def load(side, source, target):
     """Loads twice and prints the seconds of each."""
-    from medallion_assets.ingestion import autoload_to_table
     from medallion_assets.session import start_session
     from medallion_assets.settings import current_settings
+    from medallion_assets.sources import autoload_to_table
 
     os.environ["MEDALLION_LAKE"] = str(target / "lake")
     spark = start_session(current_settings())
@@ -85,8 +85,10 @@ def main(rounds, megabytes):
             rows += [took] if turn else []
         for which in LOADS:
             ratios = [took["ours"][which] / took["bare"][which] for took in rows]
-            span = f"from {min(ratios):.2f} to {max(ratios):.2f}"
-            print(f"{kind}, {which} load: ours / bare {statistics.median(ratios):.2f} ({span})", flush=True)
+            versions = f"from {min(ratios):.2f} to {max(ratios):.2f}"
+            print(
+                f"{kind}, {which} load: ours / bare {statistics.median(ratios):.2f} ({versions})", flush=True
+            )
 
 
 if __name__ == "__main__":

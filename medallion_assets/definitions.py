@@ -2,14 +2,14 @@
 
 import dagster as dg
 
-from medallion_assets.checks import gates
-from medallion_assets.overview import lake_status
+from medallion_assets.orchestration.assets import as_asset, external_specs
+from medallion_assets.orchestration.checks import gates
+from medallion_assets.orchestration.jobs import upkeep, verb_jobs
+from medallion_assets.orchestration.lake_status import lake_status
+from medallion_assets.orchestration.resources import LakeResource, SparkResource
+from medallion_assets.orchestration.sensors import beside_the_chains, landing_sensor
+from medallion_assets.orchestration.streaming_job import streaming_job
 from medallion_assets.pipelines import PIPELINES
-from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.sensors import beside_the_chains, landing_sensor
-from medallion_assets.streaming_job import streaming_job
-from medallion_assets.translate import as_asset, external_specs
-from medallion_assets.verb_jobs import upkeep, verb_jobs
 
 TABLES = [table for pipeline in PIPELINES.values() for table in pipeline.tables.values()]
 # A pipeline's landing files to gold in one run: one process, one JVM.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from medallion_assets.ingestion.errors import BatchRefused
+from medallion_assets.sources.errors import BatchRefused
 
 
 class Crashed(BatchRefused):
@@ -23,15 +23,15 @@ class Lakehouse:
     """A lake, its landing zones and what a test does to them."""
 
     def __init__(self, folder: Path, spark: Any) -> None:
-        """Takes an empty folder and what gives the session."""
+        """Take an empty folder and what gives the session."""
+        from medallion_assets.lake.paths import Lake
         from medallion_assets.settings import Settings
-        from medallion_assets.tables.standing.lake import Lake
 
         self.lake = Lake(Settings(lake=folder / "lake", landing=folder / "landing").resolved())
         self._spark = spark
 
     def land(self, zone: str, name: str, content: str | bytes) -> Path:
-        """Puts a file into a landing zone, ``land("shop/orders", "a.json", text)``; gives its path."""
+        """Put a file into a landing zone, ``land("shop/orders", "a.json", text)``; gives its path."""
         target = self.lake.settings.landing / zone / name
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}")
@@ -40,13 +40,13 @@ class Lakehouse:
         return draft.replace(target)
 
     def run(self, *tables: Any) -> dict[str, Any]:
-        """Takes what is new through these tables, in this order; gives each one's ``Refresh`` by key."""
-        from medallion_assets.tables.refresh import refresh
+        """Take what is new through these tables, in this order; gives each one's ``Refresh`` by key."""
+        from medallion_assets.runs.refresh import refresh
 
         return {table.key: refresh(table, self.lake, self._spark) for table in tables}
 
     def rows(self, table: Any, sql: str = "SELECT * FROM t") -> list[dict[str, Any]]:
-        """Gives what SQL over a table (``t``) answers, without Spark."""
+        """Return what SQL over a table (``t``) answers, without Spark."""
         from medallion_assets.delta import log
 
         return log.rows(self.lake.path(table), sql)
@@ -75,17 +75,17 @@ class Lakehouse:
 
     def assert_conserved(self, *tables: Any) -> None:
         """Fails where a record that came in is neither in a table, nor in quarantine, nor counted out."""
-        from medallion_assets.tables.checks.conservation import balance
+        from medallion_assets.quality.conservation import balance
 
         wrong = [f"{t.key}: {books}" for t in tables if not (books := balance(t, self.lake)).holds]
         assert not wrong, "; ".join(wrong)
 
     def assert_exactly_once(self, *tables: Any) -> None:
         """Fails where a recount of files and rows finds one lost or doubled, or a further run moves any."""
-        from medallion_assets.verbs.asked import Asked
-        from medallion_assets.verbs.audit import audit
+        from medallion_assets.operations.audit import audit
+        from medallion_assets.operations.requests import VerbRequest
 
-        told = [audit(table, self.lake, self._spark, Asked()) for table in tables]
+        told = [audit(table, self.lake, self._spark, VerbRequest()) for table in tables]
         wrong = [f"{t.table}: {t.does}" for t in told if not t.well]
         again = self.run(*tables)
         wrong += [f"{key}: a further run took {done.total('read')} rows" for key, done in again.items()
@@ -95,7 +95,7 @@ class Lakehouse:
 
 @pytest.fixture(scope="session")
 def medallion_spark() -> Iterator[Any]:
-    """Gives what starts the test run's one Spark session, when something first needs it."""
+    """Return what starts the test run's one Spark session, when something first needs it."""
     from medallion_assets.session import start_session
     from medallion_assets.settings import Settings
 
@@ -113,7 +113,7 @@ def medallion_spark() -> Iterator[Any]:
 
 @pytest.fixture
 def lakehouse(tmp_path: Path, medallion_spark: Any) -> Lakehouse:
-    """Gives a lakehouse of this test's own."""
+    """Return a lakehouse of this test's own."""
     return Lakehouse(tmp_path, medallion_spark)
 
 
@@ -124,7 +124,7 @@ class _Deaths:
         self.commit, self.when, self.made = commit, when, 0
 
     def of_call(self, save: Any) -> Any:
-        """Gives a function that commits, with its death."""
+        """Return a function that commits, with its death."""
 
         def counted(*args: Any) -> None:
             with self._counted():
@@ -133,7 +133,7 @@ class _Deaths:
         return counted
 
     def of_block(self, signed: Any) -> Any:
-        """Gives a context in which a commit is made, with its death."""
+        """Return a context in which a commit is made, with its death."""
 
         @contextmanager
         def counted(*args: Any) -> Iterator[None]:

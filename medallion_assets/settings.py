@@ -34,15 +34,15 @@ class Settings(BaseSettings):
 
     @property
     def is_one_machine(self) -> bool:
-        """True where Spark runs inside this process, so that tuning it is ours to do."""
+        """Return true where Spark runs inside this process, so that tuning it is ours to do."""
         return self.spark_master.startswith("local")
 
     def resolved(self) -> "Settings":
-        """Gives the same settings with absolute folders, since Spark's checkpoints keep absolute paths."""
+        """Return the same settings with absolute folders, since Spark's checkpoints keep absolute paths."""
         folders = {name: getattr(self, name).expanduser().resolve() for name in ("lake", "landing", "cache")}
         return self.model_copy(update=folders)
 
 
 def current_settings() -> Settings:
-    """Gives the settings this process's environment asks for."""
+    """Return the settings this process's environment asks for."""
     return Settings().resolved()

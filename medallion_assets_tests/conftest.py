@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from medallion_assets.declare.order import chosen
 from medallion_assets.delta import log
+from medallion_assets.lake.paths import Lake
+from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Lakehouse
+from medallion_assets.quality.conservation import balance
+from medallion_assets.runs.refresh import refresh
 from medallion_assets.settings import Settings
-from medallion_assets.tables.checks.conservation import balance
-from medallion_assets.tables.declaration.order import chosen
-from medallion_assets.tables.refresh import refresh
-from medallion_assets.tables.standing.lake import Lake
-from medallion_assets.verbs import VERBS, Asked
 
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))
 
@@ -65,7 +65,7 @@ def no_spark():
 
 @pytest.fixture
 def run(refreshed):
-    """Runs a pipeline or a table and gives its refreshes by key, every book balanced."""
+    """Run a pipeline or a table and gives its refreshes by key, every book balanced."""
 
     def run_names(*names):
         done = {}
@@ -93,18 +93,18 @@ def refreshed(lake, spark):
 @pytest.fixture
 def do(lake, spark):
     """Does a verb, ``do("plan", table)``."""
-    return lambda verb, table, **asked: VERBS[verb](table, lake, lambda: spark, Asked(**asked))
+    return lambda verb, table, **asked: VERBS[verb](table, lake, lambda: spark, VerbRequest(**asked))
 
 
 @pytest.fixture
 def look(lake, no_spark):
     """Does a verb that must answer from logs alone."""
-    return lambda verb, table, **asked: VERBS[verb](table, lake, no_spark, Asked(**asked))
+    return lambda verb, table, **asked: VERBS[verb](table, lake, no_spark, VerbRequest(**asked))
 
 
 @pytest.fixture
 def drop(lake):
-    """Puts a text or a file into a landing zone, ``drop("school/students", "a.json", text)``."""
+    """Put a text or a file into a landing zone, ``drop("school/students", "a.json", text)``."""
 
     def drop_file(zone, name, content):
         target = lake.settings.landing / zone / name
@@ -120,7 +120,7 @@ def drop(lake):
 
 @pytest.fixture
 def rows_of(lake):
-    """Reads a table of the lake, ``rows_of("school/silver/students", sql)``, without Spark."""
+    """Read a table of the lake, ``rows_of("school/silver/students", sql)``, without Spark."""
 
     def read(key, sql="SELECT * FROM t"):
         return log.rows(lake.root / key, sql)
@@ -130,7 +130,7 @@ def rows_of(lake):
 
 @pytest.fixture
 def shared():
-    """Gives the folder of real files, or skips."""
+    """Return the folder of real files, or skips."""
 
     def folder(name):
         found = SHARED / name

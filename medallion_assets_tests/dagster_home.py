@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 @contextmanager
 def daemon_up(home, lake, landing, how_it_ends=signal.SIGTERM):
-    """Runs web server and daemon on a home of their own; gives the file of what they say."""
+    """Run web server and daemon on a home of their own; gives the file of what they say."""
     home.mkdir(parents=True, exist_ok=True)
     shutil.copy(PROJECT / "dagster.yaml", home)
     said = home / "said.log"

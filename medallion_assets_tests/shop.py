@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.tables import Pipeline, expect, stream
+from medallion_assets.declare import Pipeline, expect, stream
 
 ABOVE_ZERO = expect("above_zero", "total > 0")
 
@@ -70,7 +70,7 @@ def chain(rules=(ABOVE_ZERO,), keys="id", bronze_rules=(), gold="incremental", *
         """One row per sale."""
         return orders.select("id", "total", "at")
 
-    @shop.gold(output_mode=gold, counts_rows="sales")
+    @shop.gold(output_mode=gold, row_count_column="sales")
     def totals(sales=stream(sales)):
         """One row per kind of sale."""
         sums = F.sum("total").alias("total"), F.count("*").alias("sales")

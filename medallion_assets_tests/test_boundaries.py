@@ -8,46 +8,25 @@ import pytest
 import medallion_assets
 
 HOUSE = Path(medallion_assets.__file__).parent
-DAGSTER_ROOMS = {
-    "definitions",
-    "translate",
-    "report",
-    "checks",
-    "sensors",
-    "resources",
-    "overview",
-    "announce",
-    "run_launcher",
-    "streaming_job",
-    "verb_jobs",
-}
-MAY_IMPORT = {
-    "settings": set(),
-    "session": {"settings"},
-    "delta": set(),
-    # The notebook's doors, autoload_to_table and copy_into, start a session and find the lake.
-    "ingestion": {"delta", "session", "settings"},
-    "simulators": set(),
-    # A table a query made is readable by its name from then on.
-    "tables": {"ingestion", "delta", "settings", "session"},
-    "pipelines": {"tables"},
-    "reports": {"tables", "ingestion", "delta", "run", "streaming"},
-    "run": {"tables", "delta"},
-    "verbs": {"tables", "ingestion", "delta"},
-    "streaming": {"run", "tables", "ingestion"},
-}
-
-ROOMS_OF_TABLES = (
-    "declaration",
-    "standing",
+DAGSTER_ROOMS = {"definitions", "orchestration"}
+ROOMS = (
+    "settings",
+    "session",
+    "delta",
+    "sources",
+    "declare",
+    "lake",
     "quarantine",
-    "checks",
-    "judgement",
-    "writing",
-    "replaying",
-    "refresh",
+    "quality",
+    "runtime",
+    "replay",
+    "runs",
+    "operations",
+    "reports",
 )
-"""What ``tables`` is made of, from the ground up: a room knows those below it only."""
+"""The rooms from the ground up: a room imports only from those before it."""
+APART = {"pipelines": {"declare"}, "simulators": set()}
+"""Rooms beside the engine: the only other rooms each may import from."""
 
 
 def imports(file):
@@ -69,24 +48,18 @@ FILES = sorted(HOUSE.rglob("*.py"))
 def test_a_file_imports_only_from_rooms_below_it(file):
     found = list(imports(file))
     ours = {name.split(".")[1] for name in found if name.startswith("medallion_assets.")} - {room(file)}
-    if room(file) in MAY_IMPORT:
-        assert ours <= MAY_IMPORT[room(file)]
+    if room(file) in ROOMS:
+        assert ours <= set(ROOMS[: ROOMS.index(room(file))])
+    if room(file) in APART:
+        assert ours <= APART[room(file)]
     if room(file) not in DAGSTER_ROOMS:
         assert not [name for name in found if name.split(".")[0].startswith("dagster")]
 
 
-@pytest.mark.parametrize("file", sorted(HOUSE.glob("tables/**/[a-z]*.py")), ids=lambda f: f.stem)
-def test_a_file_of_tables_imports_only_from_its_rooms_below(file):
-    mine = file.relative_to(HOUSE / "tables").with_suffix("").parts[0]
-    inside = {name.split(".")[2] for name in imports(file) if name.startswith("medallion_assets.tables.")}
-    below = ROOMS_OF_TABLES[: ROOMS_OF_TABLES.index(mine) + 1]
-    assert inside <= set(below)
-
-
 @pytest.mark.parametrize("layer", sorted(HOUSE.glob("pipelines/*/*.py")), ids=lambda f: f.stem)
-def test_a_pipeline_file_uses_only_the_public_words_of_tables(layer):
-    inside = [name for name in imports(layer) if name.startswith("medallion_assets.tables")]
-    assert set(inside) <= {"medallion_assets.tables"}
+def test_a_pipeline_file_uses_only_the_public_words_of_declarations(layer):
+    inside = [name for name in imports(layer) if name.startswith("medallion_assets.declare")]
+    assert set(inside) <= {"medallion_assets.declare"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(HOUSE)))

@@ -5,9 +5,9 @@ import json
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.tables import Pipeline, stream
-from medallion_assets.tables.checks.verdicts import verdicts
-from medallion_assets.tables.refresh import refresh
+from medallion_assets.declare import Pipeline, stream
+from medallion_assets.quality.verdicts import verdicts
+from medallion_assets.runs.refresh import refresh
 from medallion_assets_tests.shop import ABOVE_ZERO, json_lines
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,7 @@ def tables():
         """One row per click."""
         return clicks.select("id", "total", "at")
 
-    @shop.gold(output_mode="update", unique_by="window", counts_rows="clicks")
+    @shop.gold(output_mode="update", unique_by="window", row_count_column="clicks")
     def days(clean=stream(clean, event_time="at", watermark="1 hour")):
         """One row per day."""
         return clean.groupBy(F.window("at", "1 day").alias("window")).agg(F.count("*").alias("clicks"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from medallion_assets.tables import Pipeline, expect, stream
+from medallion_assets.declare import Pipeline, expect, stream
 
 pytestmark = pytest.mark.spark
 

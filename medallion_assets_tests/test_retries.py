@@ -3,18 +3,18 @@
 import dagster as dg
 import pytest
 
-from medallion_assets import translate
+from medallion_assets.declare.errors import ExpectationFailed, RefreshFailed
 from medallion_assets.delta.errors import TableBusy
+from medallion_assets.orchestration import assets as translate
+from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.pipelines.school import bronze
-from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.tables.declaration.errors import ExpectationFailed, RefreshFailed
-from medallion_assets.tables.refresh import Refresh
-from medallion_assets.tables.writing.failures import passes_by_itself
+from medallion_assets.runs.refresh import Refresh
+from medallion_assets.runtime.failures import passes_by_itself
 
 
 @pytest.fixture
 def tries(lake, monkeypatch):
-    """Gives how often a materialization was tried that fails so often with an error."""
+    """Return how often a materialization was tried that fails so often with an error."""
 
     def materialized(error, failures):
         made = []

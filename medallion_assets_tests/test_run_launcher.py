@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from medallion_assets import run_launcher
+from medallion_assets.orchestration import run_launcher
 from medallion_assets_tests.dagster_home import PROJECT, until
 
 
@@ -46,7 +46,7 @@ def serving(path):
 
 
 def health(place, tags):
-    """Gives what the launcher that ``dagster.yaml`` names says of a started run."""
+    """Return what the launcher that ``dagster.yaml`` names says of a started run."""
     (place / "home").mkdir()
     overrides = {"run_launcher": yaml.safe_load((PROJECT / "dagster.yaml").read_text())["run_launcher"]}
     with dg.DagsterInstance.local_temp(str(place / "home"), overrides=overrides) as instance:

@@ -6,11 +6,11 @@ import dagster as dg
 import pytest
 
 import medallion_assets
+from medallion_assets.declare import Pipeline
+from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.definitions import defs
-from medallion_assets.ingestion import copy_into
 from medallion_assets.simulators import land
-from medallion_assets.tables import Pipeline
-from medallion_assets.tables.declaration.errors import DeclarationError
+from medallion_assets.sources import copy_into
 
 REPOSITORY = Path(medallion_assets.__file__).parents[1]
 CLIMBING = [

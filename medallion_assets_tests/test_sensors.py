@@ -5,15 +5,15 @@ import time
 import dagster as dg
 import pytest
 
+from medallion_assets.declare import Pipeline
 from medallion_assets.definitions import defs
 from medallion_assets.delta.batches import write_json
-from medallion_assets.ingestion import discover
+from medallion_assets.lake.arrivals import take_arrivals
+from medallion_assets.orchestration.resources import LakeResource
+from medallion_assets.orchestration.sensors import requested
 from medallion_assets.pipelines import PIPELINES
-from medallion_assets.resources import LakeResource
-from medallion_assets.sensors import requested
 from medallion_assets.simulators import land
-from medallion_assets.tables import Pipeline
-from medallion_assets.tables.standing.arrivals import take_arrivals
+from medallion_assets.sources import discover
 
 
 @pytest.fixture

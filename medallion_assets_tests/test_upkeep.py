@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from medallion_assets.tables import Pipeline
+from medallion_assets.declare import Pipeline
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, orders_file, orders_of
 
 pytestmark = pytest.mark.spark

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
+from medallion_assets.declare import Pipeline, expect
 from medallion_assets.delta import log
-from medallion_assets.tables import Pipeline, expect
-from medallion_assets.tables.quarantine.choice import Choice
-from medallion_assets.verbs import VERBS, Asked
+from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets_tests.shop import chain, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
@@ -122,7 +122,7 @@ def test_a_reprocessing_that_died_before_its_batch_does_not_double(drop, refresh
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        VERBS["reprocess"](tables[0], lake, dies, Asked(files=("a.json",)))
+        VERBS["reprocess"](tables[0], lake, dies, VerbRequest(files=("a.json",)))
     refreshed(*tables)
     assert rows_of("shop/bronze/orders", "SELECT id FROM t ORDER BY id") == [{"id": 1}, {"id": 2}]
 
@@ -152,7 +152,7 @@ def test_rescued_fields_go_into_their_columns_once_the_schema_knows_them(drop, r
 
     drop("shop/orders", "b.json", '{"id": 3, "tip": 4}\n')
     refreshed(orders)
-    choice = Choice(reasons=("rescued",))
+    choice = QuarantineFilter(reasons=("rescued",))
     assert do("replay", orders, choice=choice, dry_run=True).found == {"rows": 1}
     assert do("replay", orders, choice=choice).found == {"rows": 1}
     assert do("replay", orders, choice=choice).found == {"rows": 0}

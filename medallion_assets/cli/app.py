@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
+from medallion_assets.declare.errors import UnknownTable
+from medallion_assets.declare.order import chosen
+from medallion_assets.declare.table import Table
+from medallion_assets.lake.paths import Lake
 from medallion_assets.settings import current_settings
-from medallion_assets.tables.declaration.errors import UnknownTable
-from medallion_assets.tables.declaration.order import chosen
-from medallion_assets.tables.declaration.table import Table
-from medallion_assets.tables.standing.lake import Lake
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
 USAGE_ERROR = 2
@@ -16,12 +16,12 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]..
 
 
 def the_lake() -> Lake:
-    """Gives the lake the environment names."""
+    """Return the lake the environment names."""
     return Lake(current_settings())
 
 
 def tables_of(names: list[str]) -> list[Table]:
-    """Gives the tables these pipelines and keys mean, upstream first; an unknown one ends the command."""
+    """Return the tables these pipelines and keys mean, upstream first; an unknown one ends the command."""
     from medallion_assets.pipelines import PIPELINES
 
     try:
@@ -32,7 +32,7 @@ def tables_of(names: list[str]) -> list[Table]:
 
 
 def table_of(name: str) -> Table:
-    """Gives the one table a key means; ends the command where it means several."""
+    """Return the one table a key means; ends the command where it means several."""
     found = tables_of([name])
     if len(found) != 1:
         refuse(f"{name!r} is a pipeline; name one of its tables: {', '.join(t.key for t in found)}")

@@ -22,7 +22,7 @@ def copy_into_table(
     option: Annotated[list[str] | None, typer.Option(help="key=value for reader or source.")] = None,
 ) -> None:
     """Append a source's files to a table, each once; what is malformed goes to its quarantine."""
-    from medallion_assets.ingestion import copy_into
+    from medallion_assets.sources import copy_into
 
     told = dict(pair.partition("=")[::2] for pair in option or [])
     try:

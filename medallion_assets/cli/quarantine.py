@@ -6,10 +6,10 @@ import typer
 
 from medallion_assets.cli.app import Names, app, table_of, tables_of, the_lake
 from medallion_assets.cli.verbs import DryRun, Files, carry_out
-from medallion_assets.ingestion.quarantine import REASONS
+from medallion_assets.operations import VerbRequest
+from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.reports import quarantine_counts, quarantine_rows, show
-from medallion_assets.tables.quarantine.choice import Choice
-from medallion_assets.verbs import Asked
+from medallion_assets.sources.quarantine import REASONS
 
 quarantine = typer.Typer(no_args_is_help=True, help="What could not be a row, and why.")
 app.add_typer(quarantine, name="quarantine")
@@ -47,7 +47,7 @@ def replay(
 ) -> None:
     """Take open rows again, mended by --fix, by today's rules; a good one reaches its table once."""
     choice = _choice(id_, rule, reason, file, where)
-    carry_out("replay", names, Asked(dry_run, choice, fix))
+    carry_out("replay", names, VerbRequest(dry_run, choice, fix))
 
 
 @quarantine.command()
@@ -63,7 +63,7 @@ def discard(
 ) -> None:
     """Give open rows up: they stay, with the reason, and are not tried again."""
     choice = _choice(id_, rule, reason, file, where)
-    carry_out("discard", names, Asked(dry_run, choice, why=why))
+    carry_out("discard", names, VerbRequest(dry_run, choice, why=why))
 
 
 def _choice(
@@ -72,5 +72,7 @@ def _choice(
     reasons: list[str] | None,
     files: list[str] | None,
     where: str,
-) -> Choice:
-    return Choice(tuple(ids or ()), tuple(rules or ()), tuple(reasons or ()), tuple(files or ()), where)
+) -> QuarantineFilter:
+    return QuarantineFilter(
+        tuple(ids or ()), tuple(rules or ()), tuple(reasons or ()), tuple(files or ()), where
+    )

@@ -9,12 +9,12 @@ import typer
 
 from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
 from medallion_assets.cli.verbs import carry_out
+from medallion_assets.declare.table import Table
 from medallion_assets.delta.stream import Trigger
+from medallion_assets.lake.paths import Lake
+from medallion_assets.operations import VerbRequest
 from medallion_assets.reports import show
-from medallion_assets.run import run_tables
-from medallion_assets.tables.declaration.table import Table
-from medallion_assets.tables.standing.lake import Lake
-from medallion_assets.verbs import Asked
+from medallion_assets.runs.run import run_tables
 
 
 @app.command()
@@ -45,10 +45,10 @@ def refresh(
     bronze = [table.key for table in tables if table.source]
     if bronze and names:
         refuse(
-            f"{', '.join(bronze)}: bronze is not made anew, since its landing files may be gone. "
+            f"{', '.join(bronze)}: bronze is not recomputed, since its landing files may be gone. "
             "Name the silver and gold tables to make anew; nothing was changed."
         )
-    carry_out("full_refresh", [table.key for table in tables if not table.source], Asked())
+    carry_out("full_refresh", [table.key for table in tables if not table.source], VerbRequest())
 
 
 @app.command()
@@ -59,10 +59,10 @@ def stream(
     ] = "10s",
 ) -> None:
     """Keep these tables up with what lands, in one warm session, until stopped with Ctrl-C or SIGTERM."""
-    from medallion_assets.announce import announced
-    from medallion_assets.ingestion.intervals import seconds_of
+    from medallion_assets.orchestration.runless_events import announced
+    from medallion_assets.runs.streaming import stream_tables
     from medallion_assets.session import start_session
-    from medallion_assets.streaming import stream_tables
+    from medallion_assets.sources.intervals import seconds_of
 
     lake, stop = the_lake(), threading.Event()
     tables = tables_of(names or [])
@@ -82,7 +82,7 @@ def stream(
 
 
 def _run(tables: list[Table], lake: Lake, trigger: Trigger) -> None:
-    from medallion_assets.announce import announced
+    from medallion_assets.orchestration.runless_events import announced
     from medallion_assets.session import start_session
 
     outcomes = []

@@ -67,21 +67,21 @@ class Batch:
 
 
 def counted_in(folder: Path, query: str, batch: Batch) -> Batch:
-    """Writes the batch's file with the totals over all so far, and gives the batch with them."""
+    """Write the batch's file with the totals over all so far, and gives the batch with them."""
     whole = with_totals(folder, query, batch)
     record(folder, query, whole)
     return whole
 
 
 def record(folder: Path, query: str, batch: Batch) -> None:
-    """Writes the batch's file in one rename."""
+    """Write the batch's file in one rename."""
     write_json(folder / _file_name(query, batch.number), asdict(batch))
     for old in sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns)[:-KEPT]:
         old.unlink()
 
 
 def newest(folder: Path, before_number: int | None = None, query: str = "") -> Batch | None:
-    """Gives the last batch recorded; with a number and its query, the last one before that batch."""
+    """Return the last batch recorded; with a number and its query, the last one before that batch."""
     files = sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns) if folder.is_dir() else []
     if before_number is not None:
         # A batch being replayed may stand here already, from the attempt that died.
@@ -90,7 +90,7 @@ def newest(folder: Path, before_number: int | None = None, query: str = "") -> B
 
 
 def with_totals(folder: Path, query: str, batch: Batch) -> Batch:
-    """Gives the batch with the totals over all so far.
+    """Return the batch with the totals over all so far.
 
     A batch that is replayed stands in the totals already, also in those of records made after it: what
     it was counted as is taken off before it is counted again.
@@ -115,13 +115,13 @@ def with_totals(folder: Path, query: str, batch: Batch) -> Batch:
 
 
 def recorded(folder: Path) -> list[Batch]:
-    """Gives the batches still kept, oldest first."""
+    """Return the batches still kept, oldest first."""
     files = sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns) if folder.is_dir() else []
     return [Batch(**json.loads(f.read_text())) for f in files]
 
 
 def write_json(file: Path, content: dict[str, Any]) -> None:
-    """Writes a JSON file so that a reader sees the old one or the new one, whole."""
+    """Write a JSON file so that a reader sees the old one or the new one, whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(".draft")
     draft.write_text(json.dumps(content, indent=1))

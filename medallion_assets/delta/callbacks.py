@@ -15,7 +15,7 @@ class Calls:
     """Connections by which calls of one query came in."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """Takes the session the query runs in."""
+        """Take the session the query runs in."""
         gateway: Any = spark.sparkContext._gateway
         self._client = gateway._gateway_client
         self._found: dict[int, Any] = {}

@@ -17,7 +17,7 @@ ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 @dataclass(frozen=True)
-class Span:
+class VersionRange:
     """The upstream versions a micro-batch takes: those after ``after``, up to and with ``upto``.
 
     Attributes:
@@ -29,20 +29,22 @@ class Span:
     upto: int
 
 
-def only_appends(path: Path, span: Span) -> bool:
-    """True where no commit of the span took away or changed a row; reads only the span's log entries."""
+def only_appends(path: Path, versions: VersionRange) -> bool:
+    """Return true where no commit of the range removed or changed a row, by its log entries alone."""
     # A stream that starts anew is given the table as it stands, which is all additions.
-    return span.after < 0 or not any(_did(path, v, "remove") for v in range(span.after + 1, span.upto + 1))
+    return versions.after < 0 or not any(
+        _did(path, v, "remove") for v in range(versions.after + 1, versions.upto + 1)
+    )
 
 
-def moves_data(path: Path, span: Span) -> bool:
-    """True where a commit of the span brought or took rows, and not only moved them to other files."""
-    versions = range(span.after + 1, span.upto + 1)
-    return span.after < 0 or any(_did(path, v, "add", "remove") for v in versions)
+def moves_data(path: Path, versions: VersionRange) -> bool:
+    """Return true where a commit of the range added or removed rows; OPTIMIZE only moves them."""
+    commits = range(versions.after + 1, versions.upto + 1)
+    return versions.after < 0 or any(_did(path, v, "add", "remove") for v in commits)
 
 
 def as_commits(spark: SparkSession, path: Path) -> DataFrame:
-    """Gives a table that only grows as a stream, a micro-batch for each of its commits of one file."""
+    """Return a table that only grows as a stream, a micro-batch for each of its commits of one file."""
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
     newest = log.version(path)
     if newest is not None and newest < FEW and not any(_took(path, v) for v in range(newest + 1)):
@@ -53,7 +55,7 @@ def as_commits(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def as_stream(spark: SparkSession, path: Path, starting_version: int | None, files_a_batch: int) -> DataFrame:
-    """Gives a table's changes as a stream: its columns and ``CHANGE_COLUMNS``."""
+    """Return a table's changes as a stream: its columns and ``CHANGE_COLUMNS``."""
     reader = spark.readStream.format("delta").option("readChangeFeed", "true")
     reader = reader.option("maxFilesPerTrigger", files_a_batch)
     if starting_version is not None:
@@ -61,19 +63,23 @@ def as_stream(spark: SparkSession, path: Path, starting_version: int | None, fil
     return reader.load(str(path))
 
 
-def changed(spark: SparkSession, path: Path, span: Span) -> DataFrame:
-    """Gives the rows the span added and took away: the table's columns and ``CHANGE_COLUMNS``."""
+def changed(spark: SparkSession, path: Path, versions: VersionRange) -> DataFrame:
+    """Return the rows the versions added and took away: the table's columns and ``CHANGE_COLUMNS``."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    return reader.option("startingVersion", span.after + 1).option("endingVersion", span.upto).load(str(path))
+    return (
+        reader.option("startingVersion", versions.after + 1)
+        .option("endingVersion", versions.upto)
+        .load(str(path))
+    )
 
 
 def added(rows: DataFrame) -> DataFrame:
-    """Gives the rows that came in, as the table has them."""
+    """Return the rows that came in, as the table has them."""
     return rows.where(F.col(CHANGE_TYPE).isin(*ADDED)).drop(*CHANGE_COLUMNS)
 
 
 def removed(rows: DataFrame) -> DataFrame:
-    """Gives the rows that went, as the table had them."""
+    """Return the rows that went, as the table had them."""
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
 
 

@@ -12,55 +12,55 @@ from medallion_assets.delta import log
 
 
 @dataclass(frozen=True)
-class Stamp:
+class Transaction:
     """Who writes: what makes a replayed batch known, and what its commits are signed with.
 
     Attributes:
         app_id: Table and streaming query; a new checkpoint has a new one, or Delta would ignore its batches.
         batch_id: The micro-batch's number.
-        note: Goes into each commit's user metadata.
+        commit_metadata: Goes into each commit's user metadata.
     """
 
     app_id: str
     batch_id: int
-    note: Mapping[str, Any]
+    commit_metadata: Mapping[str, Any]
 
     @property
     def run_id(self) -> str:
         """Who asked for the batch."""
-        return str(self.note["run_id"])
+        return str(self.commit_metadata["run_id"])
 
     def committed_to(self, path: Path) -> bool:
-        """True where an earlier attempt at this batch already committed there."""
+        """Return true where an earlier attempt at this batch already committed there."""
         return log.committed_batch(path, self.app_id) >= self.batch_id
 
 
 def append(
     rows: DataFrame,
     path: Path,
-    stamp: Stamp,
+    transaction: Transaction,
     mode: str = "append",
     instead_of: str = "",
     keep_schema: bool = False,
 ) -> None:
-    """Writes the rows in one commit that a replay of the same batch repeats without effect.
+    """Write the rows in one commit that a replay of the same batch repeats without effect.
 
     Args:
         rows: What to write.
         path: The table; it is made where there is none.
-        stamp: Who writes.
+        transaction: Who writes.
         mode: ``append`` or ``overwrite``.
         keep_schema: An overwrite keeps what the table's columns are declared to be.
         instead_of: SQL true of the rows they stand in for, and of them; those go in the same commit.
     """
     if instead_of and log.exists(path):
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", instead_of)
-        _save(writer.option("mergeSchema", "true"), path, stamp)
+        _save(writer.option("mergeSchema", "true"), path, transaction)
         return
     option = "mergeSchema" if mode == "append" or keep_schema else "overwriteSchema"
-    _save(rows.write.format("delta").mode(mode).option(option, "true"), path, stamp)
+    _save(rows.write.format("delta").mode(mode).option(option, "true"), path, transaction)
 
 
-def _save(writer: DataFrameWriter, path: Path, stamp: Stamp) -> None:
-    writer = writer.option("txnAppId", stamp.app_id).option("txnVersion", stamp.batch_id)
-    writer.option("userMetadata", json.dumps(stamp.note)).save(str(path))
+def _save(writer: DataFrameWriter, path: Path, transaction: Transaction) -> None:
+    writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", transaction.batch_id)
+    writer.option("userMetadata", json.dumps(transaction.commit_metadata)).save(str(path))

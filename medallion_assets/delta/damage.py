@@ -12,7 +12,7 @@ CHECKSUMS = b"crc\0"
 
 
 def refuse_damaged(checkpoint: Path) -> None:
-    """Raises where what Spark begins with cannot be read: its own error says neither which nor what to do.
+    """Raise where what Spark begins with cannot be read: its own error says neither which nor what to do.
 
     Raises:
         DamagedCheckpoint: The metadata, or the newest offset or commit, is empty, cut off or not what its

@@ -11,7 +11,7 @@ class DamagedTable(RuntimeError):
     """A Delta table's log cannot be read; nothing was read or written."""
 
     def __init__(self, path: Path, cause: BaseException) -> None:
-        """Says which table, what was not touched, and what to do."""
+        """Say which table, what was not touched, and what to do."""
         why = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         super().__init__(
             f"the Delta table at {path} cannot be opened: {why}. Nothing was read or written. Where its disk "

@@ -9,7 +9,7 @@ from medallion_assets.delta.names import quoted
 
 
 def of_keys(rows: DataFrame, keys: DataFrame, how: str = "left_semi") -> DataFrame:
-    """Gives the rows whose values stand in ``keys``, or with ``left_anti`` those whose do not.
+    """Return the rows whose values stand in ``keys``, or with ``left_anti`` those whose do not.
 
     Args:
         rows: Any rows that have the columns of ``keys``.

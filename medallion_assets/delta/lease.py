@@ -47,7 +47,7 @@ def _holder(folder: Path) -> str:
 
 
 def is_held(folder: Path) -> bool:
-    """True where a process holds the lease kept in ``folder`` now."""
+    """Return true where a process holds the lease kept in ``folder`` now."""
     if not (folder / "lock").exists():
         return False
     lock = FileLock(folder / "lock")

@@ -12,12 +12,12 @@ from medallion_assets.delta.errors import DamagedTable
 
 
 def exists(path: Path) -> bool:
-    """True where a Delta table with at least one version stands."""
+    """Return true where a Delta table with at least one version stands."""
     return (path / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(path))
 
 
 def opened(path: Path, at_version: int | None = None) -> DeltaTable:
-    """Gives the table to be read without Spark, as it is or was at a version.
+    """Return the table to be read without Spark, as it is or was at a version.
 
     Raises:
         DamagedTable: Its log cannot be read.
@@ -29,12 +29,12 @@ def opened(path: Path, at_version: int | None = None) -> DeltaTable:
 
 
 def version(path: Path) -> int | None:
-    """Gives the table's newest version, None where there is no table."""
+    """Return the table's newest version, None where there is no table."""
     return opened(path).version() if exists(path) else None
 
 
 def row_count(path: Path, at_version: int | None = None) -> int:
-    """Gives the rows the log says were committed up to a version, 0 where there is no table."""
+    """Return the rows the log says were committed up to a version, 0 where there is no table."""
     if not exists(path) or (at_version is not None and at_version < 0):
         return 0
     files = pa.table(opened(path, at_version).get_add_actions(flatten=True))
@@ -42,12 +42,12 @@ def row_count(path: Path, at_version: int | None = None) -> int:
 
 
 def properties(path: Path) -> dict[str, str]:
-    """Gives the table's properties, none where there is no table."""
+    """Return the table's properties, none where there is no table."""
     return dict(opened(path).metadata().configuration) if exists(path) else {}
 
 
 def committed_batch(path: Path, app_id: str) -> int:
-    """Gives the last micro-batch this writer committed, -1 where it committed none."""
+    """Return the last micro-batch this writer committed, -1 where it committed none."""
     if not exists(path):
         return -1
     found = opened(path).transaction_version(app_id)
@@ -55,12 +55,12 @@ def committed_batch(path: Path, app_id: str) -> int:
 
 
 def history(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
-    """Gives the table's commits, newest first, as the log holds them."""
+    """Return the table's commits, newest first, as the log holds them."""
     return opened(path).history(limit) if exists(path) else []
 
 
 def schema(path: Path) -> list[tuple[str, str]]:
-    """Gives the table's columns and their types, in order."""
+    """Return the table's columns and their types, in order."""
     if not exists(path):
         return []
     fields = json.loads(opened(path).schema().to_json())["fields"]
@@ -68,7 +68,7 @@ def schema(path: Path) -> list[tuple[str, str]]:
 
 
 def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
-    """Gives what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
+    """Return what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
     if not exists(path):
         return []
     query = QueryBuilder().register("t", opened(path))
@@ -78,24 +78,24 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
 
 
 def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
-    """Gives a commit's actions as its log entry has them, None where the entry is gone."""
+    """Return a commit's actions as its log entry has them, None where the entry is gone."""
     entry = path / "_delta_log" / f"{version:020d}.json"
     if not entry.exists():
         return None
     return [json.loads(line) for line in entry.read_text("utf-8").split("\n") if line]
 
 
-def last_note(path: Path, key: str, flow: str = "") -> Any:
-    """Gives what the newest commit of a flow that carries our note says under ``key``, else None."""
+def last_commit_metadata(path: Path, key: str, flow: str = "") -> Any:
+    """Return what the newest commit of a flow that carries our note says under ``key``, else None."""
     for commit in history(path, 50):
-        note = note_of(commit)
+        note = commit_metadata_of(commit)
         if key in note and note.get("flow", "") == flow:
             return note[key]
     return None
 
 
-def note_of(commit: dict[str, Any]) -> dict[str, Any]:
-    """Gives what a commit of ours says of itself, empty for anyone else's."""
+def commit_metadata_of(commit: dict[str, Any]) -> dict[str, Any]:
+    """Return what a commit of ours says of itself, empty for anyone else's."""
     try:
         note = json.loads(commit.get("userMetadata") or "{}")
     except ValueError:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log
-from medallion_assets.delta.commit import Stamp, append
+from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.delta.names import quoted
 
 GONE = "_gone"
@@ -21,18 +21,18 @@ GONE = "_gone"
 def upsert(
     rows: DataFrame,
     path: Path,
-    stamp: Stamp,
+    transaction: Transaction,
     keys: Sequence[str],
     merged: Mapping[str, str] | None = None,
     among: str = "",
 ) -> None:
-    """Makes the table hold these rows: by key, those that differ are changed, new ones added.
+    """Make the table hold these rows: by key, those that differ are changed, new ones added.
 
     Args:
         rows: The table's columns; with ``_gone`` BOOLEAN, those where it is true are taken out.
             A key stands at most once.
         path: The table; it is made where there is none.
-        stamp: Who writes.
+        transaction: Who writes.
         keys: Columns that name a row; NULL equals NULL.
         merged: How a column of a row that stands already is joined with the new one, as SQL over
             ``t`` (the table) and ``n`` (the new row); others take the new value.
@@ -41,10 +41,10 @@ def upsert(
     columns = [c for c in rows.columns if c != GONE]
     if not log.exists(path):
         kept = rows.where(f"NOT {GONE}").drop(GONE) if GONE in rows.columns else rows
-        append(kept, path, stamp)
+        append(kept, path, transaction)
         return
     told = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
-    with signed(rows.sparkSession, stamp):
+    with signed(rows.sparkSession, transaction):
         into = DeltaTable.forPath(rows.sparkSession, str(path)).alias("t")
         same_key = " AND ".join(f"t.{quoted(k)} <=> n.{quoted(k)}" for k in keys) or "true"
         same_key += f" AND {among}" if among else ""
@@ -61,22 +61,22 @@ def upsert(
         ).execute()
 
 
-def take_out(keys: DataFrame, path: Path, stamp: Stamp, same: str) -> None:
+def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -> None:
     """Deletes the table's rows (``t``) for which ``same`` holds with a row of ``keys`` (``n``)."""
     if not log.exists(path):
         return
-    with signed(keys.sparkSession, stamp):
+    with signed(keys.sparkSession, transaction):
         into = DeltaTable.forPath(keys.sparkSession, str(path)).alias("t")
         into.merge(keys.alias("n"), same).whenMatchedDelete().execute()
 
 
 @contextmanager
-def signed(spark: SparkSession, stamp: Stamp) -> Iterator[None]:
+def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
     """Signs the block's commits, which MERGE and DELETE take from the session alone."""
     told = {
-        "spark.databricks.delta.write.txnAppId": stamp.app_id,
-        "spark.databricks.delta.write.txnVersion": str(stamp.batch_id),
-        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(stamp.note),
+        "spark.databricks.delta.write.txnAppId": transaction.app_id,
+        "spark.databricks.delta.write.txnVersion": str(transaction.batch_id),
+        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(transaction.commit_metadata),
     }
     try:
         for name, value in told.items():
@@ -88,7 +88,7 @@ def signed(spark: SparkSession, stamp: Stamp) -> Iterator[None]:
 
 
 def _differs(rows: DataFrame, keys: Sequence[str], path: Path) -> str | None:
-    """Gives when a row is worth writing: unchanged ones would travel downstream as changes."""
+    """Return when a row is worth writing: unchanged ones would travel downstream as changes."""
     known = {name for name, _ in log.schema(path)}
     plain = {f.name for f in rows.schema.fields if not isinstance(f.dataType, (MapType, VariantType))}
     columns = [c for c in rows.columns if c not in (*keys, GONE)]

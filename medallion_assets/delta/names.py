@@ -7,16 +7,16 @@ from collections.abc import Iterable
 
 
 def quoted(name: str) -> str:
-    """Gives a column name in backticks."""
+    """Return a column name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
-    """Gives a text as a SQL string."""
+    """Return a text as a SQL string."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def among(expression: str, names: Iterable[str]) -> str:
-    """Gives the SQL condition that an expression is one of these names."""
+    """Return the SQL condition that an expression is one of these names."""
     listed = ", ".join(map(literal, names))
     return f"{expression} IN ({listed})" if listed else "false"

@@ -26,12 +26,12 @@ START = Position(-1)
 
 
 def committed_position(checkpoint: Path, feed: bool = False) -> Position:
-    """Gives the place up to which every micro-batch was committed; ``feed`` as in ``offset_of``."""
+    """Return the place up to which every micro-batch was committed; ``feed`` as in ``offset_of``."""
     return offset_of(checkpoint, last_number(checkpoint / "commits"), feed)
 
 
 def offset_of(checkpoint: Path, batch_id: int, feed: bool = False) -> Position:
-    """Gives the place a micro-batch ends at, the start where there is no such batch.
+    """Return the place a micro-batch ends at, the start where there is no such batch.
 
     Args:
         checkpoint: The stream's checkpoint.
@@ -56,18 +56,18 @@ def offset_of(checkpoint: Path, batch_id: int, feed: bool = False) -> Position:
 
 
 def last_number(folder: Path) -> int:
-    """Gives the highest micro-batch a checkpoint folder names, -1 where there is none."""
+    """Return the highest micro-batch a checkpoint folder names, -1 where there is none."""
     names = [f.name for f in folder.iterdir()] if folder.is_dir() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def is_interrupted(checkpoint: Path) -> bool:
-    """True where a micro-batch was planned and not committed."""
+    """Return true where a micro-batch was planned and not committed."""
     return last_number(checkpoint / "offsets") > last_number(checkpoint / "commits")
 
 
 def query_id(checkpoint: Path) -> str:
-    """Gives the streaming query's id, empty where the checkpoint has none yet."""
+    """Return the streaming query's id, empty where the checkpoint has none yet."""
     file = checkpoint / "metadata"
     try:
         return str(json.loads(file.read_text())["id"]) if file.exists() else ""
@@ -76,7 +76,7 @@ def query_id(checkpoint: Path) -> str:
 
 
 def forget(checkpoint: Path) -> None:
-    """Drops a checkpoint."""
+    """Drop a checkpoint."""
     if checkpoint.exists():
         # One rename: a checkpoint half deleted would start in its middle.
         aside = checkpoint.with_name(f"{checkpoint.name}.old")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from medallion_assets.delta import log
-from medallion_assets.delta.changes import Span
-from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.changes import VersionRange
+from medallion_assets.delta.commit import Transaction
 
 NEW_ROWS = {
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated"),
@@ -19,25 +19,25 @@ NEAR = 20
 """Commits among which a batch's own is looked for: upkeep may have come after it."""
 
 
-def rows_brought(path: Path, span: Span) -> int:
-    """Gives the rows that came in with the span's commits, changed ones with them."""
-    if span.after < 0:
-        return log.row_count(path, span.upto)
-    return sum(_brought_by(log.actions(path, v) or []) for v in range(span.after + 1, span.upto + 1))
+def rows_brought(path: Path, versions: VersionRange) -> int:
+    """Return the rows that came in with the versions's commits, changed ones with them."""
+    if versions.after < 0:
+        return log.row_count(path, versions.upto)
+    return sum(_brought_by(log.actions(path, v) or []) for v in range(versions.after + 1, versions.upto + 1))
 
 
-def rows_committed(path: Path, stamp: Stamp) -> int:
-    """Gives the rows a micro-batch brought its table, also where an earlier attempt committed it."""
+def rows_committed(path: Path, transaction: Transaction) -> int:
+    """Return the rows a micro-batch brought its table, also where an earlier attempt committed it."""
     newest = log.version(path) or 0
     for version in range(newest, max(newest - NEAR, -1), -1):
         actions = log.actions(path, version) or []
-        if any(_is_of(action["txn"], stamp) for action in actions if "txn" in action):
+        if any(_is_of(action["txn"], transaction) for action in actions if "txn" in action):
             return _brought_by(actions)
     return 0
 
 
-def _is_of(transaction: dict[str, Any], stamp: Stamp) -> bool:
-    return (transaction["appId"], transaction["version"]) == (stamp.app_id, stamp.batch_id)
+def _is_of(action: dict[str, Any], transaction: Transaction) -> bool:
+    return (action["appId"], action["version"]) == (transaction.app_id, transaction.batch_id)
 
 
 def _brought_by(actions: list[dict[str, Any]]) -> int:

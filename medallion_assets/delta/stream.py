@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.callbacks import Calls
-from medallion_assets.delta.commit import Stamp
+from medallion_assets.delta.commit import Transaction
 
 Write = Callable[[DataFrame, int], None]
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -35,7 +35,7 @@ class State:
     bytes: int = 0
 
 
-def drain(
+def run_streaming_query(
     rows: DataFrame,
     write: Write,
     checkpoint: Path,
@@ -44,7 +44,7 @@ def drain(
     trigger: Trigger = "availableNow",
     closes_windows: bool = False,
 ) -> dict[int, State]:
-    """Runs the query over all that is available, a call of ``write`` for each micro-batch.
+    """Run the query over all that is available, a call of ``write`` for each micro-batch.
 
     Args:
         rows: The streaming frame.
@@ -98,7 +98,7 @@ def _state(progress: StreamingQueryProgress) -> State:
 
 
 def drop_older_copy(key: str, path: Path, checkpoint: Path) -> bool:
-    """Drops a checkpoint that was put back from an older copy; gives whether it was one.
+    """Drop a checkpoint that was put back from an older copy; gives whether it was one.
 
     Its table has committed batches it never planned. Going on with it would give new rows the numbers of
     those, and Delta would take them for repeats and ignore them without a word.
@@ -111,17 +111,17 @@ def drop_older_copy(key: str, path: Path, checkpoint: Path) -> bool:
     return True
 
 
-def stamp_of(
+def transaction_of(
     key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False, flow: str = ""
-) -> Stamp:
-    """Gives a micro-batch's stamp.
+) -> Transaction:
+    """Return a micro-batch's transaction.
 
     Its note carries the streaming query's id and the generation: how many checkpoints the table had
     before this one. Above 0, records may meet themselves again.
     """
     query = progress.query_id(checkpoint)
-    last = log.last_note(path, "generation", flow)
-    same = last is None or log.last_note(path, "query", flow) == query
+    last = log.last_commit_metadata(path, "generation", flow)
+    same = last is None or log.last_commit_metadata(path, "query", flow) == query
     generation = int(last or 0) + (0 if same else 1)
     place = progress.offset_of(checkpoint, number, feed)
     note: dict[str, Any] = {"run_id": run_id, "table": key, "query": query, "generation": generation,
@@ -130,4 +130,4 @@ def stamp_of(
         note["flow"] = flow
     if not place.partly:
         note["upstream_version"] = place.version
-    return Stamp(f"{key}/{query}", number, note)
+    return Transaction(f"{key}/{query}", number, note)

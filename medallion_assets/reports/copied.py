@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from typing import Any
 
-from medallion_assets.ingestion import CopyResult
+from medallion_assets.sources import CopyResult
 
 
 def result_row(result: CopyResult) -> dict[str, Any]:
-    """Gives COPY INTO's result columns; with VALIDATE what it found instead, without the preview."""
+    """Return COPY INTO's result columns; with VALIDATE what it found instead, without the preview."""
     row: dict[str, Any] = {
         "num_affected_rows": result.num_affected_rows,
         "num_inserted_rows": result.num_inserted_rows,

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from medallion_assets.declare.table import Table
 from medallion_assets.delta import progress
-from medallion_assets.ingestion import ledger as ledgers
-from medallion_assets.ingestion import outcomes
-from medallion_assets.ingestion.listing import overlooked
-from medallion_assets.tables.declaration.table import Table
-from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.lake.paths import Lake
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.listing import overlooked
 
 COLUMNS = ("path", "size", "create_time", "discovery_time", "processed_time", "commit_time",
            "archive_time", "archive_mode", "move_location", "status", "reason", "rows_read", "rows_loaded",
@@ -19,7 +19,7 @@ SHOWN = ("path", "size", "status", "rows_read", "rows_loaded", "rows_quarantined
 
 
 def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
-    """Gives a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
+    """Return a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
 
     Their ``status``: ``waiting``, ``committed``, ``missing``, ``corrupt``, ``refused``, ``changed``,
     ``skipped`` or ``ignored``.
@@ -35,7 +35,7 @@ def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
 
 
 def last_files(table: Table, lake: Lake, limit: int = 10) -> list[dict[str, Any]]:
-    """Gives the files read last, newest first: path, what was read of it and what became of that."""
+    """Return the files read last, newest first: path, what was read of it and what became of that."""
     shown = ("path", "status", "rows_read", "rows_loaded", "rows_quarantined", "rows_rescued")
     found = outcomes.last_rows(lake.ledger(table), limit)
     return [{name: row[name] for name in shown} for row in found]

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from medallion_assets.run import Outcome
-from medallion_assets.streaming import Moment
+from medallion_assets.runs.run import Outcome
+from medallion_assets.runs.streaming import Moment
 
 PIPED = 200
 """Columns of what goes to a file or another program, which has no width: rich would fold all at 80."""

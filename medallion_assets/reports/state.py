@@ -5,25 +5,25 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
-from medallion_assets.ingestion.quarantine import held_rows
-from medallion_assets.tables.checks.verdicts import verdicts
-from medallion_assets.tables.declaration.table import Table
-from medallion_assets.tables.standing.lake import Lake
+from medallion_assets.lake.paths import Lake
+from medallion_assets.quality.verdicts import verdicts
+from medallion_assets.sources.quarantine import held_rows
 
 
 def statuses(tables: Iterable[Table], lake: Lake) -> list[dict[str, Any]]:
-    """Gives, per table: pipeline, layer, table, path, version, rows, quarantined, last_run, checks."""
+    """Return, per table: pipeline, layer, table, path, version, rows, quarantined, last_run, checks."""
     return [_status(table, lake) for table in tables]
 
 
 def history_of(table: Table, lake: Lake, limit: int) -> list[dict[str, Any]]:
-    """Gives a table's newest commits: version, time, operation, rows, micro-batch and run."""
+    """Return a table's newest commits: version, time, operation, rows, micro-batch and run."""
     return [_commit(entry) for entry in log.history(lake.path(table), limit)]
 
 
 def last_run(table: Table, lake: Lake) -> str | None:
-    """Gives when the table was last written, ISO 8601 in UTC."""
+    """Return when the table was last written, ISO 8601 in UTC."""
     newest = log.history(lake.path(table), 1)
     return _time(newest[0]["timestamp"]) if newest else None
 
@@ -62,5 +62,5 @@ def _time(milliseconds: int) -> str:
 
 
 def batches_of(table: Table, lake: Lake) -> list[batches.Batch]:
-    """Gives the table's last micro-batches, oldest first."""
+    """Return the table's last micro-batches, oldest first."""
     return batches.recorded(lake.state(table, "batches"))

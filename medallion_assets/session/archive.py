@@ -14,11 +14,11 @@ QUIET = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
 
 
 def archive_flags(cache: Path, java: str, class_path: Iterable[Path]) -> list[str]:
-    """Gives the JVM flags that make the archive on first use and map it in afterwards.
+    """Return the JVM flags that make the archive on first use and map it in afterwards.
 
     An archive fits one Java and one class path only, so its name holds both; one that does not
     fit is ignored by the JVM. It takes a session's start from about 10 s to 3.5 s. What the first
-    session did not load, its archive lacks: one made by a session that did little is made anew.
+    session did not load, its archive lacks: one made by a session that did little is recomputed.
     """
     name = f"classes-{_fingerprint(java, class_path)}"
     made = [cache / f"{name}-{attempt}.jsa" for attempt in range(ATTEMPTS)]

@@ -16,7 +16,7 @@ _NAMED: dict[tuple[str, str, str, str], Any] = {}
 
 
 def name_tables(spark: SparkSession, lake: Path) -> list[str]:
-    """Makes the lake's tables readable by name in this session; gives the names that are new.
+    """Make the lake's tables readable by name in this session; gives the names that are new.
 
     Args:
         spark: The session; others of the same JVM do not see the names.

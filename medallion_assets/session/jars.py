@@ -18,12 +18,12 @@ class JarsMissing(RuntimeError):
 
 
 def spark_jars_folder() -> Path:
-    """Gives the folder of the jars that came with pyspark."""
+    """Return the folder of the jars that came with pyspark."""
     return Path(pyspark.__file__).parent / "jars"
 
 
 def delta_jars(cache: Path, java: str) -> list[Path]:
-    """Gives Delta's jars as files below ``cache``, fetching them on first use.
+    """Return Delta's jars as files below ``cache``, fetching them on first use.
 
     Raises:
         JarsMissing: The fetch failed; the message holds what Ivy said last.

@@ -15,7 +15,7 @@ class JavaMissing(RuntimeError):
 
 
 def java_command() -> str:
-    """Gives the path of a Java 17 or newer: ``JAVA_HOME`` first, then the search path.
+    """Return the path of a Java 17 or newer: ``JAVA_HOME`` first, then the search path.
 
     Raises:
         JavaMissing: No Java was found, or only an older one.
@@ -31,7 +31,7 @@ def java_command() -> str:
 
 
 def java_version(java: str) -> int:
-    """Gives the major version that this Java reports of itself, 8 for ``1.8``."""
+    """Return the major version that this Java reports of itself, 8 for ``1.8``."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     match = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(match.group(1)) if match else 0

@@ -54,7 +54,7 @@ SHORT_RUN_JVM = ["-XX:TieredStopAtLevel=1"]
 def session_options(
     one_machine: bool, jars: list[Path], jvm: list[str], mine: dict[str, str]
 ) -> dict[str, str]:
-    """Gives the options of a session; ``mine`` wins over all of ours."""
+    """Return the options of a session; ``mine`` wins over all of ours."""
     if one_machine:
         class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
         # Hadoop asks the machine for no umask: all it makes would be for everyone to read.

@@ -17,7 +17,7 @@ _OURS: list[tuple[Settings, SparkSession]] = []
 
 
 def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
-    """Gives every option a session is started with, fetching Delta's jars on first use.
+    """Return every option a session is started with, fetching Delta's jars on first use.
 
     Args:
         settings: The deployment's.
@@ -35,7 +35,7 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
 
 
 def start_session(settings: Settings, stays: bool = False) -> SparkSession:
-    """Gives the process's Spark session with Delta, tuned for one machine where the master is local."""
+    """Return the process's Spark session with Delta, tuned for one machine where the master is local."""
     ours = [spark for asked, spark in _OURS if asked == settings and spark.sparkContext._jsc is not None]
     # A run asks for each of its tables: Java's version and each option again took 0.2 s a time.
     spark = ours[0] if ours else _started(settings, stays)

@@ -23,27 +23,27 @@ BAD_CUSTOMER = ["CUST_BAD", "Bad", "Date", "bad@shop.example", "", "Quito", "", 
 
 
 def file_name(number: int) -> str:
-    """Gives the name of order batch ``number``."""
+    """Return the name of order batch ``number``."""
     return f"orders_{number:04d}.json"
 
 
 def orders(number: int, random: Random) -> list[str]:
-    """Gives one batch of orders as JSON lines, some of them of unknown customers."""
+    """Return one batch of orders as JSON lines, some of them of unknown customers."""
     return [json.dumps(_order(number, i, random)) for i in range(ORDERS_A_FILE)]
 
 
 def bad_orders() -> list[str]:
-    """Gives an order whose amount is no number and which has a column of its own."""
+    """Return an order whose amount is no number and which has a column of its own."""
     return [json.dumps(BAD_ORDER)]
 
 
 def references(random: Random) -> dict[str, str]:
-    """Gives nothing: customers come day by day."""
+    """Return nothing: customers come day by day."""
     return {}
 
 
 def day(number: int, random: Random, with_faults: bool) -> dict[str, str]:
-    """Gives day ``number``'s customers: new ones, and some that come again, changed."""
+    """Return day ``number``'s customers: new ones, and some that come again, changed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -11,7 +11,7 @@ OWNER_FIELDS = ("student_id", "mrn", "customer_id")
 
 
 def planted(lines: list[str], random: Random) -> list[str]:
-    """Gives the lines with one of each fault put in at random places; the good ones all stay."""
+    """Return the lines with one of each fault put in at random places; the good ones all stay."""
     faulty = [fault(random.choice(lines)) for fault in FAULTS]
     for line in faulty:
         lines.insert(random.randrange(len(lines) + 1), line)

@@ -13,12 +13,12 @@ NAMES = ("Adaeze Obi", "Bruno Costa", "Clara Weiss", "Daichi Mori", "Elif Kaya",
 
 
 def file_name(number: int) -> str:
-    """Gives the name of month ``number``'s file."""
+    """Return the name of month ``number``'s file."""
     return f"recordings_{2020 + (number - 1) // 12}_{(number - 1) % 12 + 1:02d}.json"
 
 
 def recordings(number: int, random: Random) -> list[str]:
-    """Gives one month's recordings of every patient, as JSON lines in order of time."""
+    """Return one month's recordings of every patient, as JSON lines in order of time."""
     year, month = 2020 + (number - 1) // 12, (number - 1) % 12 + 1
     start = datetime(year, month, 1, tzinfo=timezone.utc).timestamp()
     step = 86_400 / READINGS_A_DAY
@@ -27,7 +27,7 @@ def recordings(number: int, random: Random) -> list[str]:
 
 
 def references(random: Random) -> dict[str, str]:
-    """Gives the patients, as one CSV file."""
+    """Return the patients, as one CSV file."""
     rows = [f"{FIRST_MRN + i},{NAMES[i % len(NAMES)]} {i + 1}" for i in range(PATIENTS)]
     random.shuffle(rows)
     return {"patients/patients_0001.csv": "mrn,name\n" + "\n".join(rows) + "\n"}

@@ -17,23 +17,23 @@ FIRST_SECOND = 1_704_067_200
 
 
 def file_name(number: int) -> str:
-    """Gives the name of enrollment file ``number``."""
+    """Return the name of enrollment file ``number``."""
     return f"enrollments_{number:04d}.json"
 
 
 def enrollments(number: int, random: Random) -> list[str]:
-    """Gives one day's enrollments as JSON lines."""
+    """Return one day's enrollments as JSON lines."""
     return [json.dumps(_enrollment(number, i, random)) for i in range(ENROLLMENTS_A_FILE)]
 
 
 def references(random: Random) -> dict[str, str]:
-    """Gives the students and the courses, each as one file."""
+    """Return the students and the courses, each as one file."""
     students = "".join(json.dumps(_student(i, random)) + "\n" for i in range(STUDENTS))
     return {"students/students_0001.json": students, "courses/courses_0001.csv": _courses(random, 1, COURSES)}
 
 
 def later_courses(number: int, random: Random, with_faults: bool) -> dict[str, str]:
-    """Gives the courses that are added while the term runs, C16 to C21, with file 3."""
+    """Return the courses that are added while the term runs, C16 to C21, with file 3."""
     first, last = COURSES + 1, COURSES + LATER_COURSES
     return {"courses/courses_0002.csv": _courses(random, first, last)} if number == LATER_WITH_FILE else {}
 

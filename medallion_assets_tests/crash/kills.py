@@ -14,11 +14,11 @@ import sys
 import time
 from pathlib import Path
 
+from medallion_assets.declare.order import chosen
+from medallion_assets.lake.paths import Lake
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
-from medallion_assets.tables.declaration.order import chosen
-from medallion_assets.tables.standing.lake import Lake
 from medallion_assets_tests.crash.sweep import differences, everything
 
 MEDALLION = str(Path(sys.executable).with_name("medallion"))

@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 from medallion_assets.delta import log
+from medallion_assets.lake.paths import Lake
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
-from medallion_assets.tables.standing.lake import Lake
 from medallion_assets_tests.crash.works import WORKS, run
 
 # What an undisturbed run and a repeated one may differ in.
@@ -65,7 +65,7 @@ def everything(lake, tables):
 
 
 def differences(found, expected):
-    """Gives, in words, each table and quarantine that does not hold what it should."""
+    """Return, in words, each table and quarantine that does not hold what it should."""
     return [f"{k}: {len(found[k])} rows, not {len(v)}" for k, v in expected.items() if found[k] != v]
 
 
@@ -101,7 +101,7 @@ class Trials:
         return everything(self.lake, self.work.tables), Path(f"{self.control}.log").read_text().splitlines()
 
     def is_over(self, at):
-        """True where the work had ended at a step, and only a run like any other went on."""
+        """Return true where the work had ended at a step, and only a run like any other went on."""
         return bool(self.work.over) and (self.copied(at) / self.work.over).exists()
 
     def copied(self, at):

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from medallion_assets.declare import Pipeline, keep_changes, stream
+from medallion_assets.declare.order import chosen
+from medallion_assets.lake.paths import Lake
+from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pipelines import PIPELINES
-from medallion_assets.run import run_tables
+from medallion_assets.runs.run import run_tables
 from medallion_assets.simulators import land
-from medallion_assets.tables import Pipeline, keep_changes, stream
-from medallion_assets.tables.declaration.order import chosen
-from medallion_assets.tables.standing.lake import Lake
-from medallion_assets.verbs import VERBS, Asked
 from medallion_assets_tests.faults.trial import shop_tables
 from medallion_assets_tests.shop import totals_file
 
@@ -56,12 +56,12 @@ def shop():
     orders, sales, *gold = shop_tables(allow_overwrites="replace", settle_seconds=0)
     made = Pipeline("shop", tables=orders.registry)
 
-    @made.silver(keeps=keep_changes("kind", "id", type=2))
+    @made.silver(scd=keep_changes("kind", "id", type=2))
     def kinds(orders=stream(orders)):
         """One row per kind of order and state."""
         return orders.selectExpr("id % 3 AS kind", "id", "total")
 
-    @made.silver(unique_by="id", gate=True)
+    @made.silver(unique_by="id", write_audit_publish=True)
     def judged(orders=stream(orders)):
         """One row per order, published once it is judged."""
         return orders.select("id", "total")
@@ -88,7 +88,7 @@ def of_verb(verb, *names, **asked):
             # Whoever asked knows which of their commands came to an end, and asks the others again.
             ended = lake.root / f"{verb} of {table.name}"
             if not ended.exists():
-                told = VERBS[verb](table, lake, spark, Asked(**asked))
+                told = VERBS[verb](table, lake, spark, VerbRequest(**asked))
                 wrong += [] if told.well else [f"{verb} {told.table}: {told.does}"]
                 ended.touch()
         return wrong + run(tables, lake, spark)

@@ -7,13 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+from medallion_assets.runs.refresh import refresh
 from medallion_assets.session import start_session
-from medallion_assets.tables.refresh import refresh
-from medallion_assets_tests.faults.trial import Trial
+from medallion_assets_tests.faults.trial import ReplayPlan
 
 
 def main(folder, seconds, names):
-    trial = Trial(folder, lambda: start_session(trial.lake.settings))
+    trial = ReplayPlan(folder, lambda: start_session(trial.lake.settings))
     tables = [t for t in trial.tables if t.name in names or not names]
     end, rounds = time.monotonic() + seconds, 0
     while not rounds or time.monotonic() < end:

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from random import Random
 
-from medallion_assets.ingestion import autoload_to_table, outcomes
 from medallion_assets.pipelines import PIPELINES
+from medallion_assets.sources import autoload_to_table
+from medallion_assets.sources import file_status as outcomes
 from medallion_assets_tests.dagster_home import PROJECT
 from medallion_assets_tests.faults.trial import fault
 
@@ -59,7 +60,7 @@ def real_files(_):
 
 
 def tests_pass(keyword, *files):
-    """Runs tests in a process of their own; gives how they ended, and fails where one did."""
+    """Run tests in a process of their own; gives how they ended, and fails where one did."""
     command = [sys.executable, "-m", "pytest", "-q", "-k", keyword, "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, *(f"medallion_assets_tests/{file}" for file in files)],
@@ -102,7 +103,7 @@ def spoilt(random, line):
 
 
 def is_object(line):
-    """True where Python reads one object, as strictly as the engine does."""
+    """Return true where Python reads one object, as strictly as the engine does."""
     try:
         return isinstance(json.loads(line.strip(" \t\r")), dict)
     except ValueError:

@@ -40,7 +40,7 @@ def killed_at_random(trial):
 
 
 def ended(command, trial, *asked):
-    """Runs a command of ``crash`` in a process of its own; gives its lines, and fails where it does."""
+    """Run a command of ``crash`` in a process of its own; gives its lines, and fails where it does."""
     module = f"medallion_assets_tests.crash.{command}"
     folder = str(trial.lake.root.parent / command)
     env = {k: v for k, v in os.environ.items() if not k.startswith("MEDALLION_L")}

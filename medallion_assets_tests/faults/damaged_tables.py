@@ -1,4 +1,4 @@
-"""Faults of tables: log entries and data files cut up or gone, a table made anew by hand (B2)."""
+"""Faults of tables: log entries and data files cut up or gone, a table recomputed by hand (B2)."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from medallion_assets.delta import log
-from medallion_assets.verbs import VERBS, Asked
+from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets_tests.faults.storage import cut
 from medallion_assets_tests.faults.trial import fault
 
@@ -38,7 +38,7 @@ def mended_as(said, trial):
     """Does what the message says; gives what stands then."""
     verb = next((word for word in ("reset", "full_refresh") if word in said), "")
     assert verb, f"no verb is named: {said}"
-    VERBS[verb](trial.tables[1], trial.lake, trial._spark, Asked())
+    VERBS[verb](trial.tables[1], trial.lake, trial._spark, VerbRequest())
     trial.go()
     return f"told: {said.splitlines()[0][:70]}; after {verb} {trial.holds()}"
 
@@ -48,7 +48,7 @@ def told_by_verbs(trial):
     for verb in ("doctor", "audit"):
         for table in trial.tables:
             try:
-                answer = VERBS[verb](table, trial.lake, trial._spark, Asked())
+                answer = VERBS[verb](table, trial.lake, trial._spark, VerbRequest())
                 told += [] if answer.well else [answer.does]
             except Exception as error:
                 told.append(f"{verb}: {error}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from medallion_assets.translate import asset_key
+from medallion_assets.orchestration.assets import asset_key
 from medallion_assets_tests.dagster_home import daemon_up, until
 from medallion_assets_tests.faults.corpora import tests_pass
 from medallion_assets_tests.faults.orchestrated import materialized
@@ -42,7 +42,7 @@ def who_listens(trial):
 
 
 def processes_with(setting):
-    """Gives the processes that have this in their environment."""
+    """Return the processes that have this in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -54,7 +54,7 @@ def processes_with(setting):
 
 
 def listening(processes):
-    """Gives address and port of each socket these processes listen on."""
+    """Return address and port of each socket these processes listen on."""
     own = {str(fd.readlink()) for p in processes for fd in (p / "fd").glob("*") if fd.is_symlink()}
     found = set()
     for table in ("tcp", "tcp6"):

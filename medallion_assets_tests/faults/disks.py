@@ -49,7 +49,7 @@ def dagsters_disk_full(trial):
 
 
 def red(trial, instance):
-    """Gives how a run in Dagster ended that could not; fails where it says it was well."""
+    """Return how a run in Dagster ended that could not; fails where it says it was well."""
     try:
         done = materialized(trial, instance)
     except Exception as error:

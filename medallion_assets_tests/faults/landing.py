@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from medallion_assets.ingestion import Source, discover
-from medallion_assets.ingestion import ledger as ledgers
-from medallion_assets.ingestion.errors import FolderDenied
+from medallion_assets.sources import Source, discover
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.errors import FolderDenied
 from medallion_assets_tests.faults.trial import fault
 
 NAMES = [
@@ -138,7 +138,7 @@ def seen_by_nobody(zone, ledger):
 
 @fault("C5", "a file that goes between discovery and reading", "told as missing, and taken when it is back")
 def gone_before_reading(trial):
-    from medallion_assets.tables.standing.arrivals import take_arrivals
+    from medallion_assets.lake.arrivals import take_arrivals
 
     file = trial.send()
     trial.send()

@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-from medallion_assets.ingestion import autoload_to_table, copy_into
-from medallion_assets.ingestion.errors import SourceError
-from medallion_assets.verbs import VERBS, Asked
+from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.sources import autoload_to_table, copy_into
+from medallion_assets.sources.errors import SourceError
 from medallion_assets_tests.faults.landing import status_of
 from medallion_assets_tests.faults.trial import fault
 from medallion_assets_tests.shop import json_lines
@@ -30,7 +30,9 @@ def climbing_names(trial):
                 copy_into(whole, trial.zone, "json")
         with trial.patched(), pytest.raises(SourceError, match="below the source"):
             copy_into("shop.bronze.copied", trial.zone, "json", files=[f"../{name}"])
-        told = VERBS["reprocess"](trial.tables[0], trial.lake, trial._spark, Asked(files=(f"../{name}",)))
+        told = VERBS["reprocess"](
+            trial.tables[0], trial.lake, trial._spark, VerbRequest(files=(f"../{name}",))
+        )
         assert not told.found, told.does
     assert sorted(trial.lake.root.parent.iterdir()) == before, "something lies beside the lake"
     return trial.holds()

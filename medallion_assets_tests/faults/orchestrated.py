@@ -10,19 +10,19 @@ from pathlib import Path
 
 import dagster as dg
 
-from medallion_assets import report
+from medallion_assets.declare.order import chosen
 from medallion_assets.delta import log
-from medallion_assets.ingestion import ledger as ledgers
+from medallion_assets.lake.paths import Lake
+from medallion_assets.orchestration import metadata as report
+from medallion_assets.orchestration.assets import as_asset, asset_key
+from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
-from medallion_assets.resources import LakeResource, SparkResource
-from medallion_assets.run import run_tables
+from medallion_assets.runs.run import run_tables
+from medallion_assets.runtime.has_work import why_not
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
-from medallion_assets.tables.declaration.order import chosen
-from medallion_assets.tables.standing.lake import Lake
-from medallion_assets.tables.writing.waiting import why_not
-from medallion_assets.translate import as_asset, asset_key
+from medallion_assets.sources import ledger as ledgers
 from medallion_assets_tests.crash.sweep import differences, everything
 from medallion_assets_tests.dagster_home import daemon_up, until
 from medallion_assets_tests.faults.trial import fault
@@ -122,7 +122,7 @@ def lake_of(folder, name="lake"):
 
 
 def is_all_taken(folder):
-    """True where each landed file is known, and every table has come as far as the one above it."""
+    """Return true where each landed file is known, and every table has come as far as the one above it."""
     lake, tables = lake_of(folder), chosen(PIPELINES, [PIPELINE])
     for table in tables:
         zone = lake.landing(table.pipeline, table.source) if table.source else None

@@ -4,7 +4,7 @@ import json
 from random import Random
 
 from medallion_assets.delta import log
-from medallion_assets.ingestion import autoload_to_table
+from medallion_assets.sources import autoload_to_table
 from medallion_assets_tests.faults.trial import fault
 from medallion_assets_tests.shop import json_lines
 

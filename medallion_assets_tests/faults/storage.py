@@ -2,7 +2,7 @@
 
 import shutil
 
-from medallion_assets.verbs import VERBS, Asked
+from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets_tests.faults.trial import fault
 
 STATE = (".delta", ".snapshot", ".zip", ".changelog")
@@ -18,7 +18,7 @@ def newest(folder):
 
 
 def files_of(what, place):
-    """Gives the newest file of a kind in a checkpoint, for state one of each partition."""
+    """Return the newest file of a kind in a checkpoint, for state one of each partition."""
     if what == "metadata":
         return [place / "metadata"]
     if what == "state":
@@ -48,7 +48,7 @@ def cut(file, how):
 
 
 def mended(trial):
-    """Runs on; where a table stops, does what its message says, and nothing else; gives how often."""
+    """Run on; where a table stops, does what its message says, and nothing else; gives how often."""
     stops = 0
     for table in trial.tables:
         try:
@@ -57,7 +57,7 @@ def mended(trial):
             stops, said = stops + 1, str(error)
             verb = next((v for v in ("full_refresh", "reset_checkpoint") if f"{v} {table.key}" in said), "")
             assert verb, f"no verb is named: {said[:200]}"
-            told = VERBS[verb](table, trial.lake, trial._spark, Asked())
+            told = VERBS[verb](table, trial.lake, trial._spark, VerbRequest())
             assert told.well, told.does
             trial.run(table)
     return stops
@@ -132,6 +132,6 @@ def table_lost(trial):
     trial.send()
     said = trial.try_to_go()
     assert said.startswith("CheckpointMismatch: shop/silver/sales"), said
-    VERBS["reset"](trial.tables[1], trial.lake, trial._spark, Asked())
+    VERBS["reset"](trial.tables[1], trial.lake, trial._spark, VerbRequest())
     trial.go()
     return trial.holds()

@@ -3,9 +3,10 @@
 import pytest
 
 from medallion_assets.delta import commit, lease
-from medallion_assets.ingestion import discovery, met_again
+from medallion_assets.sources import deduplicate_files as deduplicate_files
+from medallion_assets.sources import discovery
 from medallion_assets_tests.faults import landing, names, records, runs, storage
-from medallion_assets_tests.faults.trial import Trial
+from medallion_assets_tests.faults.trial import ReplayPlan
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +26,7 @@ CHOSEN = {
 
 @pytest.fixture
 def trial(tmp_path, medallion_spark):
-    return Trial(tmp_path, medallion_spark)
+    return ReplayPlan(tmp_path, medallion_spark)
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -43,14 +44,17 @@ class NoLock:
     release = acquire
 
 
-def plain_save(writer, path, stamp):
+def plain_save(writer, path, transaction):
     writer.save(str(path))
 
 
 WITHOUT = {
     "transaction ids": ((commit, "_save", plain_save), runs.dies(1, "after")),
     "ledger": ((discovery, "known_files", lambda ledger: {}), landing.second_deliveries),
-    "checkpoint guard": ((met_again, "_may_be_met_again", lambda *_: False), storage.checkpoints_lost),
+    "checkpoint guard": (
+        (deduplicate_files, "_may_be_met_again", lambda *_: False),
+        storage.checkpoints_lost,
+    ),
     "lease": ((lease, "FileLock", NoLock), runs.two_runs),
 }
 

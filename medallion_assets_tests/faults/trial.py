@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import Pipeline, expect, stream
 from medallion_assets.delta import log
-from medallion_assets.ingestion.quarantine import RAW
 from medallion_assets.pytest_plugin import Lakehouse
-from medallion_assets.tables import Pipeline, expect, stream
-from medallion_assets.tables.checks.conservation import balance
+from medallion_assets.quality.conservation import balance
+from medallion_assets.sources.quarantine import RAW
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ CASES: list[Case] = []
 
 
 def fault(row, words, expected):
-    """Puts a trial into the matrix; it returns what was seen, and raises where the promise broke."""
+    """Put a trial into the matrix; it returns what was seen, and raises where the promise broke."""
 
     def registered(run):
         CASES.append(Case(row, words, expected, run))
@@ -53,13 +53,13 @@ def shop_tables(**landing):
         """One row per sale."""
         return orders.select("id", "total")
 
-    @shop.gold(output_mode="complete", counts_rows="sales")
+    @shop.gold(output_mode="complete", row_count_column="sales")
     def totals(sales=stream(sales)):
         """One row per kind of sale, made by Spark's state."""
         sums = F.sum("total").alias("total"), F.count("*").alias("sales")
         return sales.groupBy((F.col("id") % 3).alias("kind")).agg(*sums)
 
-    @shop.gold(output_mode="incremental", counts_rows="sales")
+    @shop.gold(output_mode="incremental", row_count_column="sales")
     def merged(sales=stream(sales)):
         """One row per kind of sale, at the cost of what is new."""
         sums = F.sum("total").alias("total"), F.count("*").alias("sales")
@@ -68,7 +68,7 @@ def shop_tables(**landing):
     return [orders, sales, totals, merged]
 
 
-class Trial(Lakehouse):
+class ReplayPlan(Lakehouse):
     """A lakehouse that knows, from the landed text alone, what its tables must hold."""
 
     def __init__(self, folder, spark, **landing):
@@ -79,7 +79,7 @@ class Trial(Lakehouse):
         self.zone.mkdir(parents=True, exist_ok=True)
 
     def text(self, good=4, bad=1, broken=1):
-        """Gives a file's text: good orders, orders a rule refuses, lines that are no JSON."""
+        """Return a file's text: good orders, orders a rule refuses, lines that are no JSON."""
         ids = range(self.next, self.next + good + bad)
         self.next += good + bad
         made = [{"id": i, "total": 5 + i % 7 if n < good else -1} for n, i in enumerate(ids)]
@@ -96,7 +96,7 @@ class Trial(Lakehouse):
 
     @contextmanager
     def patched(self):
-        """Gives what changes code and environment for as long as the block runs; the lake is this trial's."""
+        """Return a patch of code and environment for the block; the lake is this trial's."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MEDALLION_LAKE", str(self.lake.root))
             patch.setenv("MEDALLION_LANDING", str(self.lake.settings.landing))
@@ -107,11 +107,11 @@ class Trial(Lakehouse):
         return self.land("shop/orders", name or f"{self.next:06d}.json", self.text(**counts))
 
     def go(self):
-        """Runs the whole shop."""
+        """Run the whole shop."""
         return self.run(*self.tables)
 
     def try_to_go(self):
-        """Runs the whole shop; gives the error where it stops."""
+        """Run the whole shop; gives the error where it stops."""
         try:
             self.go()
         except Exception as error:

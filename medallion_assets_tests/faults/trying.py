@@ -23,18 +23,18 @@ from medallion_assets_tests.faults import (
     storage,
     upstream,
 )
-from medallion_assets_tests.faults.trial import CASES, Trial
+from medallion_assets_tests.faults.trial import CASES, ReplayPlan
 
 ROOMS = (corpora, crashes, damaged_tables, disclosure, disks, landing, names, orchestrated, processes,
          records, runs, storage, upstream)  # fmt: skip
 
 
 def tried(number, folder):
-    """Runs a trial by its place in the matrix; gives that, what was seen, if it held, and its seconds."""
+    """Run a trial by its place in the matrix; gives that, what was seen, if it held, and its seconds."""
     case, began = in_order()[number], time.monotonic()
     spark = partial(start_session, Settings().resolved(), stays=True)
     try:
-        seen, held = case.run(Trial(Path(folder), spark)), True
+        seen, held = case.run(ReplayPlan(Path(folder), spark)), True
     except pytest.skip.Exception as why:
         seen, held = f"skipped: {why}", True
     except Exception as error:
@@ -43,5 +43,5 @@ def tried(number, folder):
 
 
 def in_order():
-    """Gives the matrix, row by row."""
+    """Return the matrix, row by row."""
     return sorted(CASES, key=lambda case: (case.row[0], int(case.row.partition(",")[0][1:])))

@@ -2,8 +2,8 @@
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import Pipeline, static, stream
 from medallion_assets.delta import log
-from medallion_assets.tables import Pipeline, static, stream
 from medallion_assets_tests.faults.damaged_tables import mended_as, told_by_verbs
 from medallion_assets_tests.faults.trial import fault
 from medallion_assets_tests.shop import json_lines
@@ -71,7 +71,7 @@ def mart():
         """One row per sale, with the name of its kind."""
         return sold.join(names.select("kind", "name"), "kind", "left").select("id", "kind", "name")
 
-    @made.gold(output_mode="incremental", counts_rows="sales")
+    @made.gold(output_mode="incremental", row_count_column="sales")
     def per_name(named=stream(named)):
         """One row per name, with its sales."""
         return named.groupBy("name").agg(F.count("*").alias("sales"))

@@ -9,9 +9,9 @@ from datetime import datetime
 import pytest
 
 from medallion_assets.pipelines import PIPELINES
-from medallion_assets.run import run_tables
+from medallion_assets.quality.conservation import balance
+from medallion_assets.runs.run import run_tables
 from medallion_assets.simulators import land
-from medallion_assets.tables.checks.conservation import balance
 from medallion_assets_tests.crash.sweep import everything
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of
 
 
 def unwell(tables, lake, spark):
-    """Gives what went wrong in a run, by table."""
+    """Return what went wrong in a run, by table."""
     outcomes = run_tables(tables, lake, lambda: spark)
     return {o.table.key: o.error or str(o.balance) for o in outcomes if not o.is_well}
 
@@ -97,8 +97,8 @@ def forget_the_last_commit(lake):
 
 
 def test_a_run_killed_before_its_checkpoints_commit_equals_an_undisturbed_one(lake, run, spark, tmp_path):
-    from medallion_assets.tables.declaration.order import chosen
-    from medallion_assets.tables.standing.lake import Lake
+    from medallion_assets.declare.order import chosen
+    from medallion_assets.lake.paths import Lake
 
     tables = chosen(PIPELINES, ["commerce"])
     calm = Lake(lake.settings.model_copy(update={"lake": tmp_path / "calm"}))

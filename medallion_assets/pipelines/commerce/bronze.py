@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import stream
 from medallion_assets.pipelines.commerce.pipeline import commerce
-from medallion_assets.tables import stream
 
 CUSTOMER = (
     "customer_id STRING, first_name STRING, last_name STRING, email STRING, phone STRING, city STRING, "

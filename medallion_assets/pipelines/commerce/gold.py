@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import stream
 from medallion_assets.pipelines.commerce import silver
 from medallion_assets.pipelines.commerce.pipeline import commerce
-from medallion_assets.tables import stream
 
 
-@commerce.gold(output_mode="update", unique_by=("window", "customer_id"), counts_rows="orders")
+@commerce.gold(output_mode="update", unique_by=("window", "customer_id"), row_count_column="orders")
 def orders_per_window(
     orders: DataFrame = stream(silver.orders_enriched, event_time="order_time", watermark="1 minute"),
 ) -> DataFrame:
@@ -18,7 +18,7 @@ def orders_per_window(
     return orders.groupBy(window, "customer_id").agg(*sums)
 
 
-@commerce.gold(output_mode="incremental", counts_rows="orders")
+@commerce.gold(output_mode="incremental", row_count_column="orders")
 def sales_by_segment(orders: DataFrame = stream(silver.orders_enriched)) -> DataFrame:
     """One row per customer segment and day, with sums that cost what is new."""
     day = F.to_date("order_time").alias("day")

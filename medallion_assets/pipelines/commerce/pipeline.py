@@ -1,6 +1,6 @@
 """The pipeline the commerce tables belong to."""
 
-from medallion_assets.tables import Pipeline
+from medallion_assets.declare import Pipeline
 
 commerce = Pipeline(
     "commerce",

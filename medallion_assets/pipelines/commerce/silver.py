@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import expect, keep_changes, static, stream
 from medallion_assets.pipelines.commerce import bronze
 from medallion_assets.pipelines.commerce.pipeline import commerce
-from medallion_assets.tables import expect, keep_changes, static, stream
 
 
-@commerce.silver(keeps=keep_changes("customer_id", "delivered_at", type=2))
+@commerce.silver(scd=keep_changes("customer_id", "delivered_at", type=2))
 def customers(delivered: DataFrame = stream(bronze.customers_batch)) -> DataFrame:
     """One row per customer and state, from the delivery that brought it to the one that changed it.
 

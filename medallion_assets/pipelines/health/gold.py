@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import stream
 from medallion_assets.pipelines.health import silver
 from medallion_assets.pipelines.health.pipeline import health
-from medallion_assets.tables import stream
 
 
-@health.gold(output_mode="complete", counts_rows="recordings")
+@health.gold(output_mode="complete", row_count_column="recordings")
 def daily_patient_avg(recordings: DataFrame = stream(silver.recordings_enriched)) -> DataFrame:
     """One row per patient and day, with the mean of the day's heart rates."""
     by_day = recordings.groupBy("mrn", "name", F.to_date("time").alias("date"))

@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import expect, static, stream
 from medallion_assets.pipelines.health import bronze
 from medallion_assets.pipelines.health.pipeline import health
-from medallion_assets.tables import expect, static, stream
 
 
 @health.silver(

@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import stream
 from medallion_assets.pipelines.school import bronze, silver
 from medallion_assets.pipelines.school.pipeline import school
-from medallion_assets.tables import stream
 
 
-@school.gold(output_mode="complete", counts_rows="enrollments")
+@school.gold(output_mode="complete", row_count_column="enrollments")
 def daily_student_courses(enrollments: DataFrame = stream(silver.enrollments)) -> DataFrame:
     """One row per student and day, with the courses they took that day."""
     day = F.to_date("enroll_time").alias("day")
@@ -16,7 +16,7 @@ def daily_student_courses(enrollments: DataFrame = stream(silver.enrollments)) -
     return by_student.agg(F.sum("quantity").alias("quantity"), F.count("*").alias("enrollments"))
 
 
-@school.gold(output_mode="complete", counts_rows="courses")
+@school.gold(output_mode="complete", row_count_column="courses")
 def instructor_counts(courses: DataFrame = stream(bronze.courses)) -> DataFrame:
     """One row per instructor, with the number of courses they teach."""
     return courses.groupBy("instructor").agg(F.count("*").alias("courses"))

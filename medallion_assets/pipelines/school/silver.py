@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare import expect, keep_changes, static, stream
 from medallion_assets.pipelines.school import bronze
 from medallion_assets.pipelines.school.pipeline import school
-from medallion_assets.tables import expect, keep_changes, static, stream
 
 
-@school.silver(keeps=keep_changes("student_id", "updated"))
+@school.silver(scd=keep_changes("student_id", "updated"))
 def students(delivered: DataFrame = stream(bronze.students)) -> DataFrame:
     """One row per student, in the state with the latest ``updated``."""
     return delivered.select("student_id", "email", "gpa", "profile", "updated")

@@ -1,0 +1,70 @@
+"""What can be wrong with a declaration or a refresh; each message names the table and the way out."""
+
+
+class DeclarationError(ValueError):
+    """A table was declared in a way that cannot work; raised when the declaration loads."""
+
+
+class ExpectationFailed(RuntimeError):
+    """An expectation that says ``fail`` was broken; the batch was not written."""
+
+
+class RefreshFailed(RuntimeError):
+    """A micro-batch could not be written; it was not committed, and the next run takes it again."""
+
+
+class GateClosed(RuntimeError):
+    """A batch was judged before publish and kept back; the table is as it was."""
+
+
+class CheckpointMismatch(RuntimeError):
+    """A checkpoint and its table do not belong together; going on would lose or double rows."""
+
+
+class CheckpointDamaged(CheckpointMismatch):
+    """A checkpoint's files cannot be read, by Spark or by us."""
+
+    def __init__(self, table: str, cause: str) -> None:
+        """Say what was not lost, and the verb that mends it."""
+        super().__init__(
+            f"{table}: its checkpoint is damaged: {cause}. Nothing was written and nothing is lost: the "
+            f"table's own commits say how far it stands. Run `medallion reset_checkpoint {table}`, then run "
+            "again."
+        )
+
+
+class StateMismatch(RuntimeError):
+    """A query was changed so that the state its checkpoint keeps no longer fits it."""
+
+
+class ReplayRefused(ValueError):
+    """A replay cannot be done as it was asked for; nothing was moved."""
+
+
+class UnknownTable(ValueError):
+    """No pipeline or table of this name is declared."""
+
+
+class SchemaRefused(RuntimeError):
+    """A query gives other columns than its table declares."""
+
+    def __init__(self, table: str, differ: list[str]) -> None:
+        """Say which columns differ, and what to do."""
+        super().__init__(
+            f"{table}: the query's columns are not those its schema declares; they differ in "
+            f"{', '.join(differ)}. Nothing was written and nothing is lost: mend the query or the schema."
+        )
+
+
+class RepeatedKeys(RuntimeError):
+    """A static input has several rows for a key that is said to name one: a join would multiply rows."""
+
+    def __init__(
+        self, table: str, static: str, keys: tuple[str, ...], found: list[tuple[object, ...]]
+    ) -> None:
+        """Say which keys, what did not happen, and what to do."""
+        named = "; ".join(str(key) for key in found)
+        super().__init__(
+            f"{table}: {static} has more than one row for {', '.join(keys)}: {named}. Nothing was written "
+            f"and nothing is lost. Mend {static}, or say repeated='keep_one': the row that landed last."
+        )

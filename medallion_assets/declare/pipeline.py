@@ -1,0 +1,134 @@
+"""A pipeline's decorators: a query function in, a frozen ``Table`` out, checked as it loads."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.expectations import Expectation
+from medallion_assets.declare.implied import by_row, implied, looked_up
+from medallion_assets.declare.layout import Layout
+from medallion_assets.declare.scd import Changes
+from medallion_assets.declare.set_rules import SetRule
+from medallion_assets.declare.table import Layer, OutputMode, Read, Table
+from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work
+from medallion_assets.sources import Source
+
+Query = Callable[..., DataFrame | str]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A named set of tables with one owner and one folder in the lake and in landing."""
+
+    name: str
+    owners: tuple[str, ...] = ()
+    description: str = ""
+    tables: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
+
+    def landing(self, name: str, **options: Any) -> Any:
+        """Say that a parameter takes the records of new files in ``<landing>/<pipeline>/<name>/``.
+
+        Args:
+            name: The source's folder.
+            options: Those of ``ingestion.Source``.
+        """
+        return Read("files", source=Source(name=name, **options))
+
+    def copy_into(self, name: str, *, merge_schema: bool = False, pattern: str = "*", **options: Any) -> Any:
+        """Say that a parameter takes the files of a source as COPY INTO would: each once, the schema fixed.
+
+        Args:
+            name: The source's folder.
+            merge_schema: New columns join the table; without it they stop the load.
+            pattern: A glob for file names.
+            options: Those of ``ingestion.Source``.
+        """
+        mode = "addNewColumns" if merge_schema else "failOnNewColumns"
+        told = {"schema_evolution_mode": mode, "rescued_data_column": "", "path_glob_filter": pattern}
+        return Read("files", source=Source(name=name, **{**told, **options}))
+
+    def bronze(self, **options: Any) -> Callable[[Query], Table]:
+        """Declares a table of records as they landed; ``options`` are those of ``declare``."""
+        return lambda query: self.declare("bronze", query, **options)
+
+    def silver(self, **options: Any) -> Callable[[Query], Table]:
+        """Declares a table of cleaned, joined rows; ``options`` are those of ``declare``."""
+        return lambda query: self.declare("silver", query, **options)
+
+    def gold(self, **options: Any) -> Callable[[Query], Table]:
+        """Declares a table of answers; ``options`` are those of ``declare``."""
+        return lambda query: self.declare("gold", query, **options)
+
+    def flow(self, into: Table) -> Callable[[Query], Table]:
+        """Declares a further stream into a table, with its own checkpoint and the table's rules.
+
+        Raises:
+            DeclarationError: The table's rows cannot come from several streams.
+        """
+
+        def joined(query: Query) -> Table:
+            stream = replace(into, query=query, reads=_reads(query), declared_at=_place(query),
+                             flow=query.__name__, flows=[])  # fmt: skip
+            refuse_flow(stream, into)
+            into.flows.append(stream)
+            return stream
+
+        return joined
+
+    def declare(
+        self,
+        layer: Layer,
+        query: Query,
+        *,
+        output_mode: OutputMode = "append",
+        expectations: Sequence[Expectation | SetRule] = (),
+        unique_by: str | Sequence[str] = (),
+        row_count_column: str = "",
+        once: bool = False,
+        scd: Changes | None = None,
+        window_overlap: int = 1,
+        layout: Layout | None = None,
+        unique_over: str = "",
+        unique_within: str = "",
+        write_audit_publish: bool = False,
+    ) -> Table:
+        """Return the table this query fills; the options are the attributes of ``Table``.
+
+        Raises:
+            DeclarationError: The declaration cannot work; the message names the table and its line.
+        """
+        keys = (unique_by,) if isinstance(unique_by, str) else tuple(unique_by)
+        of_rows = [rule for rule in expectations if isinstance(rule, Expectation)]
+        of_sets = [rule for rule in expectations if isinstance(rule, SetRule)]
+        reads = (*_reads(query), *looked_up(of_sets))
+        rules = (*of_rows, *by_row(of_sets), *implied(keys, reads, scd, output_mode))
+        mode = "changes" if scd else output_mode
+        table = Table(
+            self.name, layer, query.__name__, query, reads, mode, rules, keys, row_count_column,
+            self.owners, _place(query), once, self.tables, scd, window_overlap,
+            layout or Layout(), unique_over, unique_within, write_audit_publish=write_audit_publish,
+            set_rules=tuple(rule for rule in of_sets if not rule.judges_rows),
+            one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
+        )  # fmt: skip
+        refuse_what_cannot_work(table, self.tables)
+        self.tables[table.key] = table
+        return table
+
+
+def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
+    parameters = inspect.signature(query).parameters.values()
+    unmarked = [p.name for p in parameters if not isinstance(p.default, Read)]
+    if unmarked:
+        raise DeclarationError(
+            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} says not what it reads; "
+            "give it stream(table), static(table) or pipeline.landing(source) as default"
+        )
+    return tuple((p.name, p.default) for p in parameters)
+
+
+def _place(query: Query) -> str:
+    return f"{inspect.getsourcefile(query)}:{inspect.getsourcelines(query)[1]}"

@@ -1,0 +1,57 @@
+"""Landing files on their way in and out: added to the ledger, and taken away once every reader has them."""
+
+import json
+import time
+from collections.abc import Collection
+
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import log, progress
+from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.lease import held
+from medallion_assets.lake.paths import Lake
+from medallion_assets.sources import discover
+from medallion_assets.sources.cleaning import clean_source
+from medallion_assets.sources.discovery import DiscoveryOptions
+from medallion_assets.sources.intervals import seconds_of
+
+LOOKED = "looked.json"
+
+
+def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None:
+    """Lets discovery add new landing files to the ledger, where the table reads any, or these again."""
+    if table.source and not is_filled(table, lake):
+        folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
+        with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
+            look = (
+                DiscoveryOptions(0, again, True) if again else DiscoveryOptions(lake.settings.settle_seconds)
+            )
+            discover(folder, ledger, table.source, look)
+        write_json(lake.state(table, LOOKED), {"at": time.time()})
+
+
+def is_overdue(table: Table, lake: Lake) -> bool:
+    """Return true where the last pass over the landing zone is longer ago than its ``backfill_interval``."""
+    if not table.source or not table.source.backfill_interval:
+        return False
+    return time.time() - last_pass(table, lake) >= seconds_of(table.source.backfill_interval)
+
+
+def last_pass(table: Table, lake: Lake) -> float:
+    """Return when discovery last went over the whole landing zone, in seconds since 1970; 0 for never."""
+    file = lake.state(table, LOOKED)
+    return float(json.loads(file.read_text())["at"]) if file.exists() else 0.0
+
+
+def take_away(table: Table, lake: Lake) -> None:
+    """Lets a source that cleans up move or delete what every table that reads it has committed."""
+    if table.source and table.source.clean_source != "OFF":
+        location = lake.landing(table.pipeline, table.source)
+        readers = [t for t in table.registry.values() if t.source and t.key != table.key]
+        same = [t for t in readers if t.source and lake.landing(t.pipeline, t.source) == location]
+        clean_source(table.source, location, lake.ledger(table), [lake.ledger(t) for t in same])
+
+
+def is_filled(table: Table, lake: Lake) -> bool:
+    """Return true where a table that is filled once has been."""
+    checkpoint = lake.state(table, "checkpoint")
+    return table.once and log.exists(lake.path(table)) and not progress.is_interrupted(checkpoint)

@@ -1,0 +1,64 @@
+"""Where everything of a table lies below the lake: the project's public paths, in one place."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from medallion_assets.declare.table import Table
+from medallion_assets.settings import Settings
+from medallion_assets.sources import Source
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The folders of a deployment; every path a table has is made here."""
+
+    settings: Settings
+
+    @property
+    def root(self) -> Path:
+        """The folder that holds every table."""
+        return self.settings.lake
+
+    def path(self, table: Table) -> Path:
+        """The Delta table."""
+        return self.root / table.pipeline / table.layer / table.name
+
+    def quarantine(self, table: Table) -> Path:
+        """The Delta table of rows it refused."""
+        return self.root / table.pipeline / "quarantine" / quarantine_name(table)
+
+    def landing(self, pipeline: str, source: Source) -> Path:
+        """Where files of this source land: its folder below the pipeline's, unless it names a path."""
+        if source.path:
+            return Path(source.path).expanduser().absolute()
+        return self.settings.landing / pipeline / source.name
+
+    def ledger(self, table: Table) -> Path:
+        """The Delta table of files a bronze table has seen; its status table lies beside it."""
+        return self.root / table.pipeline / "_ledger" / table.name
+
+    def state(self, table: Table, what: str) -> Path:
+        """The folder or file ``what`` of a table's (or flow's) state: checkpoint, caches, lease."""
+        place = self.root / table.pipeline / "_state" / table.layer / table.name
+        return (place / "flows" / table.flow if table.flow else place) / what
+
+    def upstream_log(self, table: Table) -> Path:
+        """The Delta table whose commits the table's stream follows: its ledger, or its upstream table."""
+        if table.source:
+            return self.ledger(table)
+        assert table.streams_from is not None
+        return self.path(table.streams_from)
+
+
+def quarantine_name(table: Table) -> str:
+    """Return the quarantine's name: the table's own, or with its layer where a table upstream has the same.
+
+    Two tables never share one: two writers on a local Delta table can overwrite each other's commits.
+    """
+    # A flow's refused rows stand with those of the table it goes into.
+    taken = {up.name for up in _ancestors(table.registry.get(table.key, table))}
+    return f"{table.layer}_{table.name}" if table.name in taken else table.name
+
+
+def _ancestors(table: Table) -> list[Table]:
+    return [found for up in table.upstream for found in (up, *_ancestors(up))]

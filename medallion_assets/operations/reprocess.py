@@ -1,0 +1,68 @@
+"""``reprocess``: landing files read again, their rows put in the place of those they gave before."""
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+from medallion_assets.declare.table import Table
+from medallion_assets.delta.batches import write_json
+from medallion_assets.lake.paths import Lake
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
+from medallion_assets.runs.refresh import refresh
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.replacing import REPROCESSED
+
+NEWEST = (
+    f"SELECT path, max(discovered_at) AS at FROM ledger WHERE status = '{ledgers.ADMITTED}' "
+    "GROUP BY path ORDER BY path"
+)
+
+
+def reprocess(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
+    """Read chosen landing files again by today's schema, query and rules, and replaces their old rows.
+
+    Raises:
+        TableBusy: Another process writes the table.
+        RefreshFailed: The files could not be loaded; the old rows stay.
+    """
+    if not table.source or table.source.allow_overwrites == "append" or table.once:
+        return refused(table, "only bronze tables whose files each count once are reprocessed")
+    chosen = list(_chosen(table, lake, asked))
+    there = [path for path in chosen if Path(path).exists()]
+    gone = [path for path in chosen if path not in there]
+    if gone:
+        return refused(
+            table, f"{', '.join(gone[:5])} is gone, and its rows could not be made again", gone=gone
+        )
+    if not there:
+        return VerbResult(table.key, "no file it has taken is as the choice says")
+    numbers = {"files": len(there)}
+    if asked.dry_run:
+        words = f"{len(there)} files would be read again and replace the rows they gave"
+    else:
+        done = _read_again(table, lake, spark, asked, there)
+        before, now = (sum(counts) for counts in zip(*done.values(), strict=True)) if done else (0, 0)
+        numbers |= {"records_before": before, "records_now": now}
+        words = f"{len(there)} files were read again: {before} records before, {now} now"
+    return VerbResult(
+        table.key, words, "landing files", "table and quarantine", downstream_of(table), True, numbers
+    )
+
+
+def _chosen(table: Table, lake: Lake, asked: VerbRequest) -> Iterator[str]:
+    since = datetime.fromisoformat(asked.since) if asked.since else None
+    since = since.replace(tzinfo=since.tzinfo or timezone.utc) if since else None
+    for row in ledgers.rows(lake.ledger(table), NEWEST):
+        path, at = str(row["path"]), row["at"]
+        named = not asked.files or path.endswith(asked.files)
+        if named and (since is None or (isinstance(at, datetime) and at >= since)):
+            yield path
+
+
+def _read_again(
+    table: Table, lake: Lake, spark: Spark, asked: VerbRequest, paths: list[str]
+) -> dict[str, list[int]]:
+    # From now on the books count each file as it came last, as they do where files replace themselves.
+    write_json(lake.state(table, REPROCESSED), {"since": datetime.now(timezone.utc).isoformat()})
+    done = refresh(table, lake, spark, asked.run_id, again=frozenset(paths))
+    return {path: counts for batch in done.batches for path, counts in batch.replaced.items()}

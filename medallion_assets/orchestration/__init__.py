@@ -1,0 +1,1 @@
+"""Dagster: assets, checks, sensors, jobs and resources made from declared tables."""

@@ -1,0 +1,150 @@
+"""A ``Table`` as a Dagster asset: the only file that knows both."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from medallion_assets.declare.pipeline import Pipeline
+from medallion_assets.declare.table import Table
+from medallion_assets.lake.code_version import code_version
+from medallion_assets.lake.paths import Lake, quarantine_name
+from medallion_assets.orchestration import metadata as report
+from medallion_assets.orchestration.resources import LakeResource, SparkResource
+from medallion_assets.quality.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
+from medallion_assets.runs.refresh import Refresh, refresh
+from medallion_assets.runtime.failures import passes_by_itself
+
+RETRIES, RETRY_SECONDS = 2, 30.0
+
+
+def asset_key(table: Table) -> dg.AssetKey:
+    """Return the table's asset key, ``pipeline/layer/name``."""
+    return dg.AssetKey([table.pipeline, table.layer, table.name])
+
+
+def quarantine_key(table: Table) -> dg.AssetKey:
+    """Return the key of the table's quarantine."""
+    return dg.AssetKey([table.pipeline, "quarantine", quarantine_name(table)])
+
+
+def landing_key(table: Table) -> dg.AssetKey:
+    """Return the key of the landing zone a bronze table reads."""
+    assert table.source is not None
+    return dg.AssetKey([table.pipeline, "landing", table.source.name])
+
+
+def as_asset(table: Table) -> dg.AssetsDefinition:
+    """Return the asset whose materialization refreshes the table."""
+
+    # The inner function has its own signature: with functools.wraps, Dagster would take the query's
+    # parameters for asset inputs.
+    def materialize(
+        context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        yield _materialized(table, context, lake, spark)
+
+    return dg.multi_asset(
+        name=table.key.replace("/", "__"),
+        specs=[_spec(table)],
+        check_specs=[dg.AssetCheckSpec(name, asset=asset_key(table)) for name in _inline_checks(table)],
+        pool=table.key.replace("/", "__"),
+    )(materialize)
+
+
+def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
+    """Return the landing zones and quarantines: seen and browsed in Dagster, not run by it."""
+    # Several tables may read one landing zone.
+    zones = {landing_key(t): _landing(t) for t in pipeline.tables.values() if t.source}
+    landing = list(zones.values())
+    quarantines = [_quarantine(t) for t in pipeline.tables.values() if t.refuses or t.watermarked]
+    return landing + quarantines
+
+
+def _materialized(
+    table: Table, context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+) -> dg.MaterializeResult[None]:
+    place = lake.lake()
+    done = _refreshed(table, place, spark.starter(), context.run.run_id)
+    context.log.info(done.skipped or f"{len(done.batches)} micro-batches in {done.seconds:.1f} s")
+    if done.total("quarantined"):
+        metadata = report.quarantine(table, place, done)
+        context.log_event(dg.AssetMaterialization(quarantine_key(table), metadata=metadata))
+    found = facts(table, place)
+    return dg.MaterializeResult(
+        asset_key=asset_key(table),
+        metadata=report.refreshed(table, place, done),
+        data_version=dg.DataVersion(str(done.version)),
+        check_results=[report.check_result(verdict, asset_key(table)) for verdict in found],
+    )
+
+
+def _refreshed(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str) -> Refresh:
+    """Refreshes the table; what may pass by itself is tried again a few times, what cannot is not."""
+    try:
+        return refresh(table, lake, spark, run_id)
+    except Exception as error:
+        if passes_by_itself(error):
+            raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=RETRY_SECONDS) from error
+        raise dg.Failure(description=str(error), allow_retries=False) from error
+
+
+def _inline_checks(table: Table) -> list[str]:
+    source = table.source
+    names = [FILES] if source else []
+    names += [SCHEMA] if source and source.learns else []
+    names += [RESCUED] if source and source.rescued else []
+    names += [LATE] if table.watermarked else []
+    names += [rule.name for rule in table.set_rules if rule.on_violation == "warn"]
+    return [*names, *(e.name for e in table.expectations)]
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    deps = [asset_key(up) for up in table.upstream] + ([landing_key(table)] if table.source else [])
+    return dg.AssetSpec(
+        asset_key(table),
+        deps=deps,
+        description=table.description,
+        group_name=table.pipeline,
+        kinds={table.layer, "deltalake", "pyspark"},
+        owners=list(table.owners),
+        code_version=code_version(table),
+        metadata={
+            "dagster/table_name": table.key.replace("/", "."),
+            "output_mode": table.output_mode,
+            "expectations": dg.MetadataValue.md(report.expectations_table(table)),
+            "lineage": dg.MetadataValue.md(report.lineage(table)),
+            **_code_reference(table),
+        },
+    )
+
+
+def _landing(table: Table) -> dg.AssetSpec:
+    assert table.source is not None
+    words = f"{table.source.format.upper()} files as they land."
+    kinds = {"file", table.source.format}
+    return dg.AssetSpec(landing_key(table), description=words, group_name=table.pipeline, kinds=kinds,
+                        owners=list(table.owners))  # fmt: skip
+
+
+def _quarantine(table: Table) -> dg.AssetSpec:
+    words = f"Rows {table.key} could not take, each with every rule it broke and where it came from."
+    return dg.AssetSpec(
+        quarantine_key(table),
+        deps=[asset_key(table)],
+        description=words,
+        group_name=table.pipeline,
+        kinds={"deltalake", "table"},
+        owners=list(table.owners),
+    )
+
+
+def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:
+    file, _, line = table.declared_at.rpartition(":")
+    with warnings.catch_warnings():
+        # Beta in Dagster 1.13: the warning is for us, and would stand a dozen times in every user's log.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        source = dg.LocalFileCodeReference(file_path=str(Path(file)), line_number=int(line))
+        return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[source])}

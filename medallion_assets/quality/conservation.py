@@ -1,0 +1,133 @@
+"""Conservation: what came in equals what stands in the table, in its quarantine, and what was counted out.
+
+The two sides never come from one source. For bronze, what discovery counted in the files outside
+Spark is held against Delta commits; for silver, upstream's commits against this table's; for an
+aggregate, upstream's commits against the rows its groups say they stand for.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import batches, log
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import stands_for
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.quarantine import LATE, QUERY, held_rows
+from medallion_assets.sources.replacing import replaces_files
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Both sides of one table's equation, over all its history.
+
+    Attributes:
+        incoming: Records in the files taken, or rows upstream committed up to the table's position.
+        rows, quarantined, duplicates, dropped: What they became.
+        waiting: Rows in windows that are still open, and so not written yet.
+    """
+
+    table: str
+    incoming: int
+    rows: int
+    quarantined: int
+    duplicates: int = 0
+    dropped: int = 0
+    waiting: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Records that came in and are nowhere; negative where rows were made from nothing."""
+        there = self.rows + self.quarantined + self.duplicates + self.dropped + self.waiting
+        return self.incoming - there
+
+    @property
+    def holds(self) -> bool:
+        """Return true where every record is accounted for."""
+        return self.missing == 0
+
+    def __str__(self) -> str:
+        """Return the equation as a line to read."""
+        parts = f"{self.rows} rows + {self.quarantined} quarantined"
+        parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
+        parts += f" + {self.dropped} dropped" if self.dropped else ""
+        parts += f" + {self.waiting} in open windows" if self.waiting else ""
+        return f"{self.incoming} in = {parts}" if self.holds else f"{self.incoming} in, but {parts}"
+
+
+def balance(table: Table, lake: Lake) -> Balance:
+    """Return both sides of the table's equation from logs and ledgers, without a Spark job."""
+    if table.flows:
+        return _of_all_flows(table, lake)
+    last = batches.newest(lake.state(table, "batches"))
+    if table.row_count_column:
+        return _of_groups(table, lake, last.open_rows if last else 0)
+    replaces = _replaces_files(table, lake)
+    missing = 0 if replaces or last is None else last.total_missing
+    return Balance(
+        table.key,
+        incoming(table, lake) - missing,
+        # A row of a changing dimension stands for many events, a deleted key for none: they were counted.
+        (last.total_applied if last else 0) if table.scd else log.row_count(lake.path(table)),
+        held_rows(lake.quarantine(table)),
+        last.total_duplicates if last else 0,
+        last.total_dropped if last else 0,
+    )
+
+
+def _of_groups(table: Table, lake: Lake, waiting: int) -> Balance:
+    # What its query failed on is in no group; a late row is held once for each closed window it lies in.
+    quarantine, times = lake.quarantine(table), table.window_overlap
+    held = held_rows(quarantine, QUERY) * times + held_rows(quarantine, LATE)
+    rows = _rows_stood_for(table, lake.path(table))
+    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting)
+
+
+def _of_all_flows(table: Table, lake: Lake) -> Balance:
+    """Return the equation of a table that several streams fill: their sums against the one table."""
+    parts = [balance(replace(table, flows=[]), lake), *(balance(flow, lake) for flow in table.flows)]
+    rows = sum(part.rows for part in parts) if table.scd else parts[0].rows
+    return Balance(
+        table.key,
+        sum(part.incoming for part in parts),
+        rows,
+        parts[0].quarantined,
+        sum(part.duplicates for part in parts),
+        sum(part.dropped for part in parts),
+    )
+
+
+def incoming(table: Table, lake: Lake) -> int:
+    """Return what the table has been given so far, by its checkpoint's place in the log upstream."""
+    version, upstream = stands_for(table, lake), lake.upstream_log(table)
+    if version < 0 or not log.exists(upstream):
+        return 0
+    if _replaces_files(table, lake):
+        return _records_in_newest(upstream, version)
+    if table.source:
+        return _records_in_files(upstream, version)
+    return log.row_count(upstream, version)
+
+
+def _replaces_files(table: Table, lake: Lake) -> bool:
+    return table.source is not None and replaces_files(table.source, lake.state(table, "."))
+
+
+def _records_in_files(ledger: Path, version: int) -> int:
+    counted = f"SELECT CAST(sum(records) AS BIGINT) AS n FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    return int(str(ledgers.rows(ledger, counted, version)[0]["n"] or 0))
+
+
+def _records_in_newest(ledger: Path, version: int) -> int:
+    """Return the records of each file as it came last, without those that were missing then."""
+    turn = "row_number() OVER (PARTITION BY path ORDER BY discovered_at DESC) AS turn"
+    admitted = f"SELECT path, records, {turn} FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    lost = set(outcomes.lost(ledger))
+    rows = ledgers.rows(ledger, f"SELECT path, records FROM ({admitted}) WHERE turn = 1", version)
+    return sum(int(str(row["records"])) for row in rows if row["path"] not in lost)
+
+
+def _rows_stood_for(table: Table, path: Path) -> int:
+    found = log.rows(path, f'SELECT CAST(sum("{table.row_count_column}") AS BIGINT) AS n FROM t')
+    return int(found[0]["n"] or 0) if found else 0

@@ -1,0 +1,95 @@
+"""What a table's query makes of upstream's rows, with its static inputs as they are pinned."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare.errors import RepeatedKeys
+from medallion_assets.declare.table import Read, Table
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.static_versions import at_version
+from medallion_assets.quarantine.repairs import mended
+
+NAMED = 5
+"""Repeated keys named in a message: enough to find them."""
+
+
+def derived(
+    rows: DataFrame,
+    table: Table,
+    lake: Lake,
+    static_versions: Mapping[str, int],
+    repairs: DataFrame | None = None,
+) -> DataFrame:
+    """Return the query's rows; for a static input with a rule, ``_check_<input>_matched`` BOOLEAN besides.
+
+    Args:
+        rows: Upstream's columns.
+        table: The table.
+        lake: Where its inputs are.
+        static_versions: The version of each static input.
+        repairs: What stands in for rows that were refused and mended (``repairs.in_force``).
+
+    Raises:
+        RepeatedKeys: A static input names several rows by its ``unique_by``, and says ``fail``.
+    """
+    spark, frames = rows.sparkSession, {}
+    for name, read in table.reads:
+        if read.how == "static" and read.table and not read.asked_by:
+            whole = _unique(at_version(spark, lake.path(read.table), static_versions[name]), read, table)
+            frames[name] = _knowing_all(whole, rows, read) if read.unmatched else whole
+    made = mended(table(**{table.streamed: rows}, **frames), repairs)
+    return with_matches_told(made, table, lake, static_versions, spark)
+
+
+def with_matches_told(
+    made: DataFrame, table: Table, lake: Lake, static_versions: Mapping[str, int], spark: SparkSession
+) -> DataFrame:
+    """Return rows with ``_check_<input>_matched`` BOOLEAN for each static input with a rule."""
+    for name, read in table.reads:
+        if read.unmatched:
+            made = _marked(made, name, read, spark, lake, static_versions)
+    return made
+
+
+def _unique(whole: DataFrame, read: Read, table: Table) -> DataFrame:
+    """Return the static rows, each key once where the read says what names one."""
+    if not read.unique_by or read.table is None:
+        return whole
+    if read.repeated == "keep_one":
+        return _last_landed(whole, read.unique_by)
+    twice = whole.groupBy(*read.unique_by).count().where("count > 1").limit(NAMED).collect()
+    if twice:
+        raise RepeatedKeys(table.key, read.table.key, read.unique_by, [tuple(r)[:-1] for r in twice])
+    return whole
+
+
+def _last_landed(whole: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+    landed = [F.col(c).desc() for c in ("_source_modified_at", "_batch_id") if c in whole.columns]
+    # The row's own hash ends every tie the same way in every replay.
+    order = [*landed, F.xxhash64(*(F.col(f"`{c}`") for c in whole.columns))]
+    turn = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
+    return whole.withColumn("_turn", turn).where("_turn = 1").drop("_turn")
+
+
+def _knowing_all(whole: DataFrame, rows: DataFrame, read: Read) -> DataFrame:
+    """Add the keys the static rows lack, with NULL for all else, so that no join loses a row."""
+    wanted = rows.select(*read.on).distinct()
+    lacking = wanted.join(whole.select(*read.on).distinct(), list(read.on), "left_anti")
+    return whole.unionByName(lacking, allowMissingColumns=True)
+
+
+def _marked(
+    made: DataFrame,
+    name: str,
+    read: Read,
+    spark: SparkSession,
+    lake: Lake,
+    static_versions: Mapping[str, int],
+) -> DataFrame:
+    assert read.table is not None
+    known = at_version(spark, lake.path(read.table), static_versions[name]).select(*read.on).distinct()
+    marked = made.join(known.withColumn("_known", F.lit(True)), list(read.on), "left")
+    found = F.col("_known").isNotNull().alias(f"_check_{name}_matched")
+    return marked.select(*(F.col(f"`{c}`") for c in made.columns), found)

@@ -1,0 +1,84 @@
+"""How a table as a whole stands to its rules, from the log and the columns concerned."""
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from medallion_assets.declare.set_rules import SetRule
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import batches, log
+from medallion_assets.lake.paths import Lake
+
+EARLIER = 3
+"""Batches there must be before one is compared with them."""
+
+Answer = tuple[bool, str, dict[str, Any]]
+"""Does it hold, in words, and the numbers."""
+
+
+def answer_of(rule: SetRule, table: Table, lake: Lake) -> Answer:
+    """Return how the table stands to the rule."""
+    if rule.kind == "unique":
+        return _unique(rule, lake.path(table))
+    if rule.kind == "references":
+        return _references(rule, lake.path(table), lake.path(rule.other))
+    if rule.kind == "row_count":
+        return _row_count(
+            rule, [b.read for b in batches.recorded(lake.state(table, "batches")) if b.read > 0]
+        )
+    return _null_rate(rule, lake.path(table))
+
+
+def _unique(rule: SetRule, path: Path) -> Answer:
+    keys = ", ".join(f'"{c}"' for c in rule.columns)
+    twice = log.rows(path, f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1")
+    return (
+        not twice,
+        f"{len(twice)} keys stand more than once",
+        {"failed": len(twice), "sample": str(twice[:5])},
+    )
+
+
+def _references(rule: SetRule, path: Path, other: Path) -> Answer:
+    (column,) = rule.columns
+    known = f'SELECT "{column}" FROM o WHERE "{column}" IS NOT NULL'
+    lost = f'SELECT "{column}" AS value, count(*) AS n FROM t WHERE "{column}" IS NULL'
+    if log.exists(other):
+        lost += f' OR "{column}" NOT IN ({known})'
+    else:
+        lost = f'SELECT "{column}" AS value, count(*) AS n FROM t'
+    found = log.rows(path, f'{lost} GROUP BY "{column}"', **({"o": other} if log.exists(other) else {}))
+    failed = sum(row["n"] for row in found)
+    return not found, f"{failed} rows refer to nothing", {"failed": failed, "sample": str(found[:5])}
+
+
+def _row_count(rule: SetRule, reads: list[int]) -> Answer:
+    last, before = (reads[-1] if reads else 0), reads[:-1]
+    usual = median(before) if len(before) >= EARLIER else last
+    holds = abs(last - usual) <= rule.drift * usual
+    return holds, f"{last} rows in the last batch, {usual:g} is usual", {"rows": last, "usual": float(usual)}
+
+
+def _null_rate(rule: SetRule, path: Path) -> Answer:
+    (column,) = rule.columns
+    whole = log.rows(path, f'SELECT count(*) AS n, count("{column}") AS there FROM t')
+    rows, there = (whole[0]["n"], whole[0]["there"]) if whole else (0, 0)
+    new_rows, new_nulls = _newest(path, column)
+    old_rows = rows - new_rows
+    usual = (rows - there - new_nulls) / old_rows if old_rows > 0 else 0.0
+    rate = new_nulls / new_rows if new_rows else 0.0
+    holds = old_rows <= 0 or rate <= usual + rule.drift
+    words = f"{100 * rate:.1f} % of the last commit's {column} are NULL, {100 * usual:.1f} % before it"
+    return holds, words, {"percent": round(100 * rate, 3), "usual_percent": round(100 * usual, 3)}
+
+
+def _newest(path: Path, column: str) -> tuple[int, int]:
+    """Return rows and NULLs the newest commit added, from its statistics."""
+    entry = path / "_delta_log" / f"{log.version(path) or 0:020d}.json"
+    lines = entry.read_text("utf-8").split("\n") if entry.exists() else []
+    stats = [
+        json.loads(a["add"].get("stats") or "{}") for a in map(json.loads, filter(None, lines)) if "add" in a
+    ]
+    nulls = sum(int(s.get("nullCount", {}).get(column, 0)) for s in stats)
+    return sum(int(s.get("numRecords", 0)) for s in stats), nulls

@@ -1,0 +1,150 @@
+"""A table's checks as they stand now, from logs and batch records alone: no Spark job, no write."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from medallion_assets.declare.set_rules import SetRule
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import batches, log
+from medallion_assets.lake.paths import Lake
+from medallion_assets.quality.conservation import balance
+from medallion_assets.quality.sample import sample_of
+from medallion_assets.quality.set_rule_checks import answer_of
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
+
+CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
+SCHEMA, RESCUED, LATE = "schema_unchanged", "nothing_rescued", "no_late_rows"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One check's answer: did it hold, does a failure block what is downstream, and the numbers."""
+
+    name: str
+    passed: bool
+    blocking: bool
+    words: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
+    """Return every check of the table."""
+    yield conservation(table, lake)
+    if table.named_once_by:
+        yield unique_keys(table, lake)
+    yield from (set_rule(rule, table, lake) for rule in table.set_rules if rule.on_violation == "fail")
+    yield from facts(table, lake)
+
+
+def facts(table: Table, lake: Lake) -> Iterator[Verdict]:
+    """Return the checks that tell of the last run and never block."""
+    if table.source:
+        yield every_file_taken(table, lake)
+    if table.source and table.source.learns:
+        yield schema_unchanged(table, lake)
+    if table.source and table.source.rescued:
+        yield nothing_rescued(table, lake)
+    if table.watermarked:
+        yield no_late_rows(table, lake)
+    yield from expectations(table, lake)
+    yield from (set_rule(rule, table, lake) for rule in table.set_rules if rule.on_violation == "warn")
+
+
+def set_rule(rule: SetRule, table: Table, lake: Lake) -> Verdict:
+    """Return how the table as a whole stands to a rule; one that says ``fail`` blocks."""
+    holds, words, numbers = answer_of(rule, table, lake)
+    return Verdict(rule.name, holds, rule.on_violation == "fail", words, numbers)
+
+
+def conservation(table: Table, lake: Lake) -> Verdict:
+    """Holds where every record that came in is in the table, in its quarantine or counted out."""
+    books = balance(table, lake)
+    numbers = {
+        "incoming": books.incoming,
+        "rows": books.rows,
+        "quarantined": books.quarantined,
+        "duplicates": books.duplicates,
+        "dropped": books.dropped,
+        "missing": books.missing,
+    }
+    return Verdict(CONSERVATION, books.holds, True, str(books), numbers)
+
+
+def unique_keys(table: Table, lake: Lake) -> Verdict:
+    """Holds where no combination of ``unique_by`` stands twice in the table."""
+    keys = ", ".join(f'"{key}"' for key in table.named_once_by)
+    twice = log.rows(
+        lake.path(table), f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1"
+    )
+    words = f"{len(twice)} keys stand more than once" if twice else "every key stands once"
+    return Verdict(UNIQUE, not twice, True, words, {"repeated_keys": len(twice), "sample": str(twice[:5])})
+
+
+def every_file_taken(table: Table, lake: Lake) -> Verdict:
+    """Holds where discovery could admit every file it saw; a refused one is named with its reason."""
+    assert table.source is not None
+    ledger = lake.ledger(table)
+    left = refused_files(ledger)
+    words = "; ".join(f"{row['path']}: {row['reason']}" for row in left[:5])
+    return Verdict(FILES, not left, False, words or "every file was taken", {"refused_files": len(left)})
+
+
+def schema_unchanged(table: Table, lake: Lake) -> Verdict:
+    """Holds where the last batch's files had the columns and types that were known."""
+    last = batches.newest(lake.state(table, "batches"))
+    drift = last.drift if last else {}
+    typed = ("added", "widened", "retyped")
+    words = [f"{what} {name} {kind}" for what in typed for name, kind in drift.get(what, {}).items()]
+    words += [f"left out {name}" for name in drift.get("left_out", ())]
+    words += [f"missing {name}" for name in drift.get("missing", ())]
+    words += [f"{name} came with {file}" for name, file in drift.get("brought_by", {}).items()]
+    counts = {what: len(drift.get(what, ())) for what in (*typed, "left_out", "missing")}
+    told = "; ".join(words[:20]) or "the columns and types that were known"
+    return Verdict(SCHEMA, not words, False, told, counts)
+
+
+def nothing_rescued(table: Table, lake: Lake) -> Verdict:
+    """Holds where no row of the last batch had a field that no column took."""
+    last = batches.newest(lake.state(table, "batches"))
+    rescued, written = (last.rescued, last.written) if last else (0, 0)
+    words = f"{rescued} of {written} rows of the last batch have something in their rescued data column"
+    return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "written": written})
+
+
+def no_late_rows(table: Table, lake: Lake) -> Verdict:
+    """Holds where no row of the last batch came after its window had closed."""
+    last = batches.newest(lake.state(table, "batches"))
+    late, total = (last.late, last.total_late) if last else (0, 0)
+    words = f"{late} rows of the last batch came after their window had closed, {total} of all so far"
+    numbers = {"late": late, "late_so_far": total, "watermark": (last.watermark if last else "") or "none",
+               "open_groups": last.open_groups if last else 0}  # fmt: skip
+    return Verdict(LATE, late == 0, False, words, numbers)
+
+
+def refused_files(ledger: Any) -> list[dict[str, object]]:
+    """Return the files whose newest ledger entry is no admission, and those that no reader could take."""
+    newest = (
+        "SELECT path, status, reason FROM (SELECT *, row_number() OVER "
+        "(PARTITION BY path ORDER BY discovered_at DESC) AS turn FROM ledger) WHERE turn = 1"
+    )
+    refused = ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
+    corrupt = [row for row in outcomes.lost(ledger).values() if row["status"] == outcomes.CORRUPT]
+    return [*refused, *corrupt]
+
+
+def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
+    """Return each expectation's counts over the last micro-batch."""
+    last = batches.newest(lake.state(table, "batches"))
+    for rule in table.expectations:
+        failed = last.rules.get(rule.name, 0) if last else 0
+        read = last.read if last else 0
+        percent = round(100 * failed / read, 3) if read else 0.0
+        words = (
+            f"{failed} of {read} rows broke it in the last batch; what becomes of them: {rule.on_violation}"
+        )
+        numbers = {"failed": failed, "passed": read - failed, "percent": percent, "predicate": rule.predicate}
+        if failed and rule.on_violation == "quarantine":
+            numbers["sample"] = sample_of(rule.name, table, lake)
+        yield Verdict(rule.name, failed == 0, False, words, numbers)

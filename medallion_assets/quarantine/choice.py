@@ -1,0 +1,101 @@
+"""Which quarantined rows a person means, and what they want done to them, read before anything is touched."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import sqlglot
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from medallion_assets.declare.errors import ReplayRefused
+from medallion_assets.delta.names import among, literal, quoted
+from medallion_assets.sources.quarantine import OPEN
+from medallion_assets.sources.select_list import lenient
+
+
+@dataclass(frozen=True)
+class QuarantineFilter:
+    """Open entries that are all that is said; every open one where nothing is.
+
+    Attributes:
+        ids: Entries by ``entry_id``, or how it begins.
+        rules: Rows that broke one of these.
+        reasons: Reason classes, those of ``ingestion.quarantine.REASONS``.
+        files: Landing files, by path or how it ends.
+        where: SQL over the quarantine's columns.
+    """
+
+    ids: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    where: str = ""
+
+    @property
+    def condition(self) -> str:
+        """The SQL that is true of them.
+
+        Raises:
+            ReplayRefused: ``where`` is no SQL condition.
+        """
+        told = [f"status = {literal(OPEN)}"]
+        told += [_any(f"startswith(entry_id, {literal(i)})" for i in self.ids)] if self.ids else []
+        told += [_any(f"array_contains(rules, {literal(r)})" for r in self.rules)] if self.rules else []
+        told += [among("reason_class", self.reasons)] if self.reasons else []
+        told += [_any(f"endswith(source_file, {literal(f)})" for f in self.files)] if self.files else []
+        told += [f"({_read(f'SELECT 1 WHERE {self.where}', self.where)})"] if self.where else []
+        return " AND ".join(told)
+
+
+def fixes_of(text: str) -> dict[str, str]:
+    """Return, by column, the SQL of a fix: ``quantity = abs(quantity), email = lower(email)``.
+
+    Raises:
+        ReplayRefused: It is no list of ``column = expression``.
+    """
+    if not text.strip():
+        return {}
+    try:
+        found = sqlglot.parse_one(f"UPDATE t SET {text}", dialect="databricks")
+    except SqlglotError as error:
+        raise ReplayRefused(f"the fix {text!r} is no list of column = expression: {error}") from error
+    pairs = found.args.get("expressions") or []
+    if found.args.get("where") or not all(isinstance(p, exp.EQ) and _is_column(p.this) for p in pairs):
+        raise ReplayRefused(f"the fix {text!r} is no list of column = expression")
+    return {pair.this.name: lenient(pair.expression) for pair in pairs}
+
+
+def mended(rows: DataFrame, fixes: Mapping[str, str]) -> DataFrame:
+    """Return the rows with each fixed column computed from the row as it was; types stay.
+
+    Raises:
+        ReplayRefused: A column is unknown.
+    """
+    types = {f.name: f.dataType for f in rows.schema.fields}
+    odd = [name for name in fixes if name not in types]
+    if odd:
+        known = ", ".join(name for name in types if name not in ("entry_id", "was", "_unfit"))
+        words = f"the fix speaks of {', '.join(odd)}; these rows have {known}"
+        raise ReplayRefused(f"{words}. Nothing was moved.")
+    columns = {n: F.expr(fixes[n]).try_cast(t) if n in fixes else F.col(quoted(n)) for n, t in types.items()}
+    return rows.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _any(conditions: Iterable[str]) -> str:
+    return f"({' OR '.join(conditions)})"
+
+
+def _read(statement: str, text: str) -> str:
+    try:
+        found = sqlglot.parse_one(statement, dialect="spark")
+    except SqlglotError as error:
+        raise ReplayRefused(f"{text!r} is no SQL condition: {error}") from error
+    if not isinstance(found, exp.Select) or found.find(exp.Subquery):
+        raise ReplayRefused(f"{text!r} is no SQL condition")
+    return str(found.args["where"].this.sql(dialect="spark"))
+
+
+def _is_column(found: object) -> bool:
+    return isinstance(found, exp.Column)

@@ -1,0 +1,88 @@
+"""Rows held as poison, met again in upstream: what a query is given in their place."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import literal, quoted
+from medallion_assets.lake.static_versions import at_version
+from medallion_assets.quarantine.entries import LEAVES, STEP, move_entries
+from medallion_assets.quarantine.repairs import as_text, numbered
+from medallion_assets.session.frames import frame_of
+from medallion_assets.sources.quarantine import FROM_JSON, QUERY, REPLAYED
+
+HELD = f"reason_class = '{QUERY}'"
+
+
+def holds_poison(quarantine: Path) -> bool:
+    """Return true where a row the query failed on ever went there, told by the log's reader."""
+    return bool(log.rows(quarantine, f"SELECT 1 FROM t WHERE {HELD} LIMIT 1"))
+
+
+def poison_in(spark: SparkSession, quarantine: Path) -> DataFrame:
+    """Return the entries of such rows, as they are now."""
+    return at_version(spark, quarantine, log.version(quarantine) or 0).where(HELD)
+
+
+def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> DataFrame:
+    """Return a stream's rows as ``sound`` does, but by their text alone: a stream numbers no rows.
+
+    All rows of one text are held, or mended, together.
+    """
+    if not holds_poison(quarantine):
+        return rows
+    by_text = (
+        poison_in(spark, quarantine)
+        .groupBy("row")
+        .agg(F.bool_or(F.col("status") == REPLAYED).alias("_mended"), F.max("repaired").alias("repaired"))
+    )
+    # As values: the join's other side must not change under a stream that goes on.
+    held = frame_of(spark, by_text.collect(), "_text STRING, _mended BOOLEAN, repaired STRING")
+    told = rows.withColumn("_text", as_text(rows)).join(F.broadcast(held), "_text", "left")
+    return _with_stand_ins(told, rows.schema)
+
+
+def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = "") -> DataFrame:
+    """Return upstream's rows without those held as poison; one that was mended stands in for itself.
+
+    As many rows of one text go as there are entries of it.
+    """
+    if not holds_poison(quarantine):
+        return rows
+    entries = poison_in(spark, quarantine)
+    mended = F.expr(f"status = '{REPLAYED}' OR coalesce(replay_id = {literal(replay)}, false)")
+    ready = numbered(
+        entries.select(F.col("row").alias("_text"), mended.alias("_mended"), "repaired"), "_text"
+    )
+    paired = numbered(rows.withColumn("_text", as_text(rows)), "_text")
+    return _with_stand_ins(paired.join(F.broadcast(ready), ["_text", "_nth"], "left"), rows.schema)
+
+
+def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows without those held, a mended one as ``repaired`` has it; ``_mended`` tells them apart."""
+    new = F.from_json("repaired", schema, FROM_JSON)
+    kept = [F.when(F.col("_mended"), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
+    return told.where("_mended IS NULL OR _mended").select(*kept)
+
+
+def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:
+    """Parts the rows that went upstream into those the query can take, and the entries of the others."""
+    if not holds_poison(quarantine):
+        return removed, None
+    entries = poison_in(removed.sparkSession, quarantine)
+    ready = numbered(entries.select(F.col("row").alias("_text"), "entry_id"), "_text")
+    placed = numbered(removed.withColumn("_text", as_text(removed)), "_text")
+    paired = placed.join(F.broadcast(ready), ["_text", "_nth"], "left").localCheckpoint()
+    going = paired.where("entry_id IS NOT NULL").select("entry_id", F.lit(LEAVES).alias(STEP))
+    return paired.where("entry_id IS NULL").drop("_text", "_nth", "entry_id"), going
+
+
+def take_out_gone(going: DataFrame | None, quarantine: Path, transaction: Transaction) -> None:
+    """Take the entries of rows that went upstream out, once what they were kept from is written."""
+    if going is not None:
+        move_entries(going, quarantine, replace(transaction, app_id=f"{transaction.app_id}/went"))

@@ -1,0 +1,103 @@
+"""What a table's rules refused, in the quarantine's shape, and what becomes of its entries."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.quarantine.entries import (
+    COMES,
+    SETTLES,
+    STEP,
+    leaving,
+    move_entries,
+    with_history,
+)
+from medallion_assets.quarantine.repairs import as_text
+from medallion_assets.sources.quarantine import ENTRY, JOIN, KEY, OPEN, QUERY, REPLAYED, RULE, shaped
+
+JUDGED = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
+"""SQL true of entries that stand for rows the query gave; those of rows it cannot take go when they do."""
+
+
+def append_refused(
+    verdict: DataFrame, counts: Mapping[str, int], table: Table, path: Path, transaction: Transaction
+) -> None:
+    """Add what a batch's rules refused to the quarantine, once however often it is replayed."""
+    if counts["quarantine"] and not transaction.committed_to(path):
+        append(from_rules(verdict, table, transaction.batch_id, transaction.run_id), path, transaction)
+
+
+def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> DataFrame:
+    """Return the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
+    refused = judged.where(F.col("_outcome") == "quarantine")
+    rules = _quarantining(table)
+    kind = F.when(_any_of(rules, table, JOIN), JOIN).when(_any_of(rules, table, KEY), KEY).otherwise(RULE)
+    return shaped(refused, as_text(judged), rules, kind, batch_id, run_id)
+
+
+def _any_of(rules: Column, table: Table, reason: str) -> Column:
+    named = F.array(*(F.lit(e.name) for e in table.expectations if e.reason == reason))
+    return F.arrays_overlap(rules, named.cast("array<string>"))
+
+
+def settled(judged: DataFrame, table: Table) -> DataFrame:
+    """Return what becomes of the entries whose rows were judged: open still, or replayed."""
+    outcome = F.when(F.col("_outcome") == "quarantine", OPEN).otherwise(REPLAYED)
+    return (
+        judged.where(F.col(ENTRY).isNotNull())
+        .select(
+            F.col(ENTRY).alias("entry_id"),
+            outcome.alias("status"),
+            _quarantining(table).alias("rules"),
+            F.lit(SETTLES).alias(STEP),
+        )
+        .dropDuplicates(["entry_id"])
+    )
+
+
+def replace_quarantined(
+    judged: DataFrame, table: Table, path: Path, keys: DataFrame | None, transaction: Transaction
+) -> None:
+    """Make the quarantine hold what the judged rows of these keys leave in it, in one commit.
+
+    A row that was refused before and is again keeps its entry: when it was first seen, how often it was
+    tried, that it was discarded. Entries a replay took out stay as its trace.
+    """
+    if transaction.committed_to(path):
+        return
+    refused = from_rules(judged, table, transaction.batch_id, transaction.run_id)
+    if not log.exists(path):
+        if not refused.isEmpty():
+            append(refused, path, transaction)
+    elif log.row_count(path) or not refused.isEmpty():
+        _exchange(judged, refused, table, path, keys, transaction)
+
+
+def _exchange(
+    judged: DataFrame,
+    refused: DataFrame,
+    table: Table,
+    path: Path,
+    keys: DataFrame | None,
+    transaction: Transaction,
+) -> None:
+    there = judged.sparkSession.read.format("delta").load(str(path)).where(JUDGED)
+    ends = settled(judged, table) if ENTRY in judged.columns else None
+    if ends is not None:
+        refused = refused.join(ends.select("entry_id"), "entry_id", "left_anti")
+        there = there.join(ends.select("entry_id"), "entry_id", "left_anti")
+    changes = with_history(refused, there).withColumn(STEP, F.lit(COMES))
+    changes = changes.unionByName(leaving(there, keys), allowMissingColumns=True)
+    if ends is not None:
+        changes = changes.unionByName(ends, allowMissingColumns=True)
+    move_entries(changes, path, transaction)
+
+
+def _quarantining(table: Table) -> Column:
+    names = [F.lit(e.name) for e in table.expectations if e.on_violation == "quarantine"]
+    return F.array_intersect("_broken", F.array(*names)) if names else F.col("_broken")

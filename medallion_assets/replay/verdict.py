@@ -1,0 +1,84 @@
+"""A replay's rows judged by today's rules, and what becomes of each entry by that."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare.table import Table
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.static_versions import at_version
+from medallion_assets.quality.derive import with_matches_told
+from medallion_assets.quality.judge import judged
+from medallion_assets.quarantine.choice import fixes_of, mended
+from medallion_assets.quarantine.entries import COMES, STEP
+from medallion_assets.quarantine.held_poison import HELD
+from medallion_assets.quarantine.quarantined import from_rules, settled
+from medallion_assets.quarantine.repairs import from_entries
+from medallion_assets.replay.failed_rows import brought_back, ended, repaired_inputs, through_query
+from medallion_assets.replay.retried import NO_LONGER, UNFIT, ReplayPlan, ends, repaired_typed, signed
+from medallion_assets.runtime.bronze import load_target_of
+from medallion_assets.sources.quarantine import ENTRY, OPEN, RAW, REPLAYED
+from medallion_assets.sources.reparse import read_again
+
+
+def verdict_of(
+    entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
+) -> tuple[DataFrame, DataFrame]:
+    """Return the rows of the entries judged by today's rules, and how each entry was tried.
+
+    Returns:
+        The judged rows (``_check_entry`` names the entry of a typed one); and ``entry_id``,
+        ``repaired``, ``status`` and ``rules`` of what is settled without judging: records read again.
+    """
+    spark = entries.sparkSession
+    raw = entries.where(RAW)
+    taken = entries.where(HELD)
+    typed = repaired_typed(entries, table, lake, trial)
+    rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]
+    rows = with_matches_told(rows, table, lake, trial.static_versions, spark)
+    misfits = ends(typed.where(f"{UNFIT} IS NOT NULL"), OPEN, F.array(F.lit(NO_LONGER)))
+    if table.source and not raw.isEmpty():
+        again, read = _read_again(raw, table, lake, trial)
+        rows, misfits = rows.unionByName(again, allowMissingColumns=True), misfits.unionByName(read)
+    if not taken.isEmpty():
+        inputs = repaired_inputs(taken, table, lake, trial)
+        again = through_query(inputs, table, lake, trial).withColumn(ENTRY, F.lit(None).cast("string"))
+        rows = rows.unionByName(again, allowMissingColumns=True)
+        misfits = misfits.unionByName(ended(inputs))
+    own = trial.static_versions.get(table.key)
+    known = bool(table.counted_once_by or table.unique_within or table.one_each) and not table.scd
+    existing = at_version(spark, lake.path(table), own) if known and own is not None else None
+    return judged(rows, table, existing), misfits
+
+
+def changes_of(
+    verdict: DataFrame, misfits: DataFrame, entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
+) -> DataFrame:
+    """Return how the quarantine changes: each entry settled, records that parse and break a rule new."""
+    told = settled(verdict, table).drop(STEP)
+    typed = repaired_typed(entries, table, lake, trial)
+    told = told.join(typed.select("entry_id", "repaired"), "entry_id", "left")
+    told = told.unionByName(misfits)
+    transaction = trial.transaction(table)
+    new = from_rules(verdict.where(F.col(ENTRY).isNull()), table, 0, transaction.run_id)
+    return signed(told, trial).unionByName(new.withColumn(STEP, F.lit(COMES)), allowMissingColumns=True)
+
+
+def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> tuple[DataFrame, DataFrame]:
+    """Return the rows of raw records through the table's query, and what became of each record's entry."""
+    place = load_target_of(table, lake)
+    texts = mended(raw.select("row", "entry_id", "source_file"), fixes_of(trial.fix))
+    texts = texts.withColumnRenamed("row", "repaired")
+    records = read_again(raw.sparkSession, texts, place).persist()
+    rows = records.where("_reason IS NULL").drop("_raw", "_reason", "entry_id")
+    shaped = brought_back(rows, table, trial)
+    told = records.select(
+        "entry_id",
+        F.when(F.col("_reason").isNull(), REPLAYED).otherwise(OPEN).alias("status"),
+        _reasons().alias("rules"),
+    )
+    found = told.join(texts.select("entry_id", "repaired"), "entry_id")
+    return shaped.withColumn(ENTRY, F.lit(None).cast("string")), found
+
+
+def _reasons() -> Column:
+    return F.array_compact(F.array("_reason"))

@@ -1,0 +1,150 @@
+"""What an aggregate is made of, read from Spark's plan: which of it can be merged with what stands.
+
+Only ``groupBy(...).agg(...)`` as a query's last step is taken apart; everything else is recomputed for
+the keys that changed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+PARTIAL = "_partial_"
+"""Columns a mean is merged from: its sum and its count stand beside it."""
+
+MERGED = {
+    "Sum": "CASE WHEN t.{c} IS NULL THEN n.{c} WHEN n.{c} IS NULL THEN t.{c} ELSE t.{c} + n.{c} END",
+    "Count": "t.{c} + n.{c}",
+    "CountIf": "t.{c} + n.{c}",
+    "Min": "least(t.{c}, n.{c})",
+    "Max": "greatest(t.{c}, n.{c})",
+    "BoolAnd": "least(t.{c}, n.{c})",
+    "BoolOr": "greatest(t.{c}, n.{c})",
+    "HllSketchAgg": "hll_union(t.{c}, n.{c})",
+}
+"""By Spark's name of a function: how its value joins the one that stands (``t``), with the new (``n``)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One output column: its function by Spark's name, and for a mean the expression it is of."""
+
+    name: str
+    function: str
+    of: Any = None
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A query's aggregate.
+
+    Attributes:
+        keys: Output columns that name a group.
+        parts: Its other columns.
+        not_mergeable: Why it has to be recomputed for changed keys; empty where it can be merged.
+        plan: Spark's plan of it.
+    """
+
+    keys: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+    not_mergeable: str = ""
+    plan: Any = None
+
+
+def aggregate_of(answer: DataFrame, declared_keys: Sequence[str]) -> Aggregate:
+    """Return what the last step of the frame's query is, as far as it can be merged."""
+    plan = answer._jdf.queryExecution().analyzed()
+    if plan.nodeName() != "Aggregate":
+        why = f"the query ends in {plan.nodeName()}, not in groupBy(...).agg(...)"
+        return Aggregate(tuple(declared_keys), (), why)
+    groups = {e.semanticHash() for e in _each(plan.groupingExpressions())}
+    keys, parts = [], []
+    for column in _each(plan.aggregateExpressions()):
+        inner = column.child() if column.nodeName() == "Alias" else column
+        if inner.semanticHash() in groups:
+            keys.append(column.name())
+        else:
+            parts.append(_part(column.name(), inner))
+    whys = [f"{p.name} is {p.function}" for p in parts if p.function not in (*MERGED, "Average")]
+    why = f"{', '.join(whys)}, which cannot be merged" if whys else ""
+    return Aggregate(tuple(keys), tuple(parts), why, plan)
+
+
+def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
+    """Return the answer with the sum and count of each mean beside it."""
+    means = [p for p in found.parts if p.function == "Average"]
+    if not means:
+        return answer
+    jvm: Any = answer.sparkSession._jvm
+    as_column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
+    session = answer.sparkSession._jsparkSession
+    below = DataFrame(
+        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, found.plan.child()), answer.sparkSession
+    )
+    groups = [_column(as_column(e)) for e in _each(found.plan.groupingExpressions())]
+    columns = [_column(as_column(e)) for e in _each(found.plan.aggregateExpressions())]
+    wanted = [c for c, name in zip(columns, answer.columns, strict=True) if name not in found.keys]
+    extra = [c for p in means for c in _sum_and_count(p, _column(as_column(p.of)))]
+    named = [c.alias(f"_group_{i}") for i, c in enumerate(groups)]
+    made = below.groupBy(*named).agg(*wanted, *extra)
+    order = [e.semanticHash() for e in _each(found.plan.groupingExpressions())]
+    return made.select(*_in_order(answer, found, order), *_partial_names(means))
+
+
+def merged_as(found: Aggregate) -> dict[str, str]:
+    """Return, for each column, the SQL that joins a new value (``n``) with the one that stands (``t``)."""
+    told = {p.name: MERGED[p.function].format(c=f"`{p.name}`") for p in found.parts if p.function in MERGED}
+    for part in found.parts:
+        if part.function == "Average":
+            told |= _merged_mean(part.name)
+    return told
+
+
+def _merged_mean(name: str) -> dict[str, str]:
+    total, count = (f"`{PARTIAL}{what}_{name}`" for what in ("sum", "count"))
+    added = MERGED["Sum"].format(c=total)
+    return {
+        total.strip("`"): added,
+        count.strip("`"): f"t.{count} + n.{count}",
+        name: f"({added}) / nullif(t.{count} + n.{count}, 0)",
+    }
+
+
+def _part(name: str, inner: Any) -> Part:
+    if inner.nodeName() != "AggregateExpression":
+        return Part(name, "an expression over aggregates")
+    function = inner.aggregateFunction()
+    kind = str(function.getClass().getSimpleName())
+    if inner.isDistinct():
+        return Part(name, f"{kind} of distinct values")
+    if kind == "Average" and inner.filter().isDefined():
+        return Part(name, "a mean with a filter")
+    return Part(name, kind, function.child() if kind == "Average" else None)
+
+
+def _sum_and_count(part: Part, of: Column) -> list[Column]:
+    return [F.sum(of).alias(f"{PARTIAL}sum_{part.name}"), F.count(of).alias(f"{PARTIAL}count_{part.name}")]
+
+
+def _partial_names(means: Sequence[Part]) -> list[str]:
+    return [f"{PARTIAL}{what}_{p.name}" for p in means for what in ("sum", "count")]
+
+
+def _in_order(answer: DataFrame, found: Aggregate, order: list[int]) -> Iterator[Column]:
+    for column in _each(found.plan.aggregateExpressions()):
+        inner = column.child() if column.nodeName() == "Alias" else column
+        is_key = column.name() in found.keys
+        name = f"_group_{order.index(inner.semanticHash())}" if is_key else column.name()
+        yield F.col(f"`{name}`").alias(column.name())
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))
+
+
+def _column(found: Any) -> Column:
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    return ClassicColumn(found)

@@ -1,0 +1,106 @@
+"""A bronze micro-batch: the ledger's files through the table's query and rules into the table."""
+
+import time
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare.table import Table
+from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import quoted
+from medallion_assets.lake.paths import Lake
+from medallion_assets.quality.judge import counters, judged
+from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.write import write_judged
+from medallion_assets.sources.deduplicate_files import PROVENANCE
+from medallion_assets.sources.load import admitted, load_files
+from medallion_assets.sources.load_records import POISON, Loaded
+from medallion_assets.sources.load_target import LoadTarget
+
+STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
+
+
+def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> Batch:
+    """Loads the files a micro-batch of the ledger names; gives what became of their records."""
+    started = time.monotonic()
+
+    path, quarantine = lake.path(table), lake.quarantine(table)
+
+    def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
+        shaped = shaped_records(rows, table, transaction)
+        return write_judged(shaped, table, path, quarantine, None, transaction, instead_of)
+
+    def write_sound(rows: DataFrame, instead_of: str) -> dict[str, int]:
+        try:
+            return write(rows, instead_of)
+        except Exception as error:
+            query = partial(shaped_records, table=table, transaction=transaction)
+            found = without_poison(rows, query, error, table, lake, transaction)
+            if found is None:
+                raise
+        counts = write(found.rest, instead_of)
+        return counts | {"quarantine": counts["quarantine"] + found.held, POISON: found.held}
+
+    files = admitted(ledger_rows)
+    loaded = load_files(
+        ledger_rows.sparkSession, files, load_target_of(table, lake), transaction, write_sound
+    )
+    return _batch(loaded, table, transaction, time.monotonic() - started)
+
+
+def load_target_of(table: Table, lake: Lake) -> LoadTarget:
+    """Return where a bronze table's records go."""
+    assert table.source is not None
+    ledger = lake.ledger(table)
+    return LoadTarget(
+        table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
+    )
+
+
+def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
+    """Return how many of these records, in the columns of ``reading``, break each rule of the table."""
+    rows = shaped_records(records.drop("_raw", "_reason"), table, Transaction("", -1, {"run_id": ""}))
+    found = judged(rows, table, None).agg(*counters(table)).first()
+    counts = found.asDict() if found else {}
+    return {e.name: int(counts[f"rule:{e.name}"] or 0) for e in table.expectations}
+
+
+def shaped_records(records: DataFrame, table: Table, transaction: Transaction) -> DataFrame:
+    """Return what the table's query makes of records, with where each came from at its end."""
+    return with_provenance(table(records.drop(*STAMPED[2:])), transaction)
+
+
+def with_provenance(rows: DataFrame, transaction: Transaction) -> DataFrame:
+    """Return the query's rows with where each came from, when and in which batch at their end."""
+    kept = [quoted(c) for c in rows.columns if c not in STAMPED]
+    return rows.select(
+        *kept,
+        *PROVENANCE,
+        F.current_timestamp().alias("_ingested_at"),
+        F.lit(transaction.batch_id).cast("bigint").alias("_batch_id"),
+    )
+
+
+def _batch(loaded: Loaded, table: Table, transaction: Transaction, seconds: float) -> Batch:
+    counts = {"good": 0, "quarantine": 0, "drop": 0, "duplicate": 0, **loaded.counts}
+    mode = table.source.malformed if table.source else ""
+    refused = counts["quarantine"] + (loaded.malformed if mode == "QUARANTINE" else 0)
+    dropped = counts["drop"] + (loaded.malformed if mode == "DROPMALFORMED" else 0)
+    return Batch(
+        number=transaction.batch_id,
+        read=counts["good"] + refused + dropped + counts["duplicate"],
+        written=counts["good"],
+        quarantined=refused,
+        dropped=dropped,
+        rules={e.name: counts.get(f"rule:{e.name}", 0) for e in table.expectations},
+        files=loaded.files,
+        rescued=loaded.rescued,
+        missing=loaded.missing,
+        drift=loaded.growth.drift() if loaded.growth else {},
+        replaced=loaded.replaced,
+        strategy="files replaced their old rows" if loaded.replaced else "appended",
+        seconds=seconds,
+        run_id=transaction.run_id,
+    )

@@ -1,0 +1,182 @@
+"""Rows of a table recomputed for the keys something upstream changed: replaced, deleted, matched late.
+
+Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
+so that a change reaches the table however it came about, and doing it twice is doing it once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare.layout import laid_out
+from medallion_assets.declare.scd import START_AT
+from medallion_assets.declare.table import Table, other_flows
+from medallion_assets.delta import log
+from medallion_assets.delta.changes import VersionRange
+from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.keys import of_keys
+from medallion_assets.delta.merge import GONE, upsert
+from medallion_assets.delta.names import quoted
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import stands_for
+from medallion_assets.lake.static_versions import at_version, current_static_versions
+from medallion_assets.quality.bounds import refuse_beyond_bounds
+from medallion_assets.quality.derive import derived
+from medallion_assets.quality.history import states
+from medallion_assets.quality.judge import counted, judged, written_columns
+from medallion_assets.quarantine.held_poison import sound
+from medallion_assets.quarantine.quarantined import replace_quarantined
+from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.runtime.previous_counts import as_found, as_judged
+
+
+@dataclass(frozen=True)
+class RecomputeScope:
+    """What a correction reaches.
+
+    Attributes:
+        keys: The keys to make anew (the table's key columns, each once); None for every row.
+        versions: Upstream versions before and with the change.
+        static_versions: Versions of the static inputs now.
+        old_static_versions: Their versions when the rows were written as they are.
+        fresh: What the query makes of the rows that came, where none went.
+        replay: The replay whose repairs are tried now; those of earlier ones stand in any case.
+        as_it_stood: Rows that stand in quarantine are told from the others.
+    """
+
+    keys: DataFrame | None
+    versions: VersionRange
+    static_versions: Mapping[str, int]
+    old_static_versions: Mapping[str, int]
+    fresh: DataFrame | None = None
+    replay: str = ""
+    as_it_stood: bool = False
+
+
+def recomputed(
+    spark: SparkSession, table: Table, lake: Lake, scope: RecomputeScope, transaction: Transaction
+) -> dict[str, int]:
+    """Write the rows of the reach as upstream gives them now; gives how the counts of ``judge`` moved."""
+    before = None
+    if scope.versions.after >= 0:
+        stood = replace(scope, replay="", as_it_stood=bool(scope.replay))
+        before = _rows_of_keys(
+            spark, table, lake, stood, scope.versions.after, scope.old_static_versions
+        ).persist()
+    if before is not None and scope.fresh is not None:
+        # Upstream only grew: what stood and what came is all there is, and upstream is read once.
+        rows = before.unionByName(scope.fresh, allowMissingColumns=True)
+    else:
+        rows = _rows_of_keys(spark, table, lake, scope, scope.versions.upto, scope.static_versions)
+    now = judged(rows, table, None).persist()
+    try:
+        counts = counted(now, table)
+        refuse_beyond_bounds(counts, table)
+        was = _was(before, table, lake, scope) if before is not None else {}
+        _write(spark, table, lake, scope, transaction, now)
+        replace_quarantined(now, table, lake.quarantine(table), scope.keys, transaction)
+    finally:
+        for frame in (now, before, scope.keys):
+            if frame is not None:
+                frame.unpersist()
+    return counts | {f"was:{name}": was.get(name, 0) for name in counts}
+
+
+def _was(before: DataFrame, table: Table, lake: Lake, scope: RecomputeScope) -> dict[str, int]:
+    if scope.replay:
+        return as_judged(before, table)
+    return as_found(before, table, lake, scope.keys, scope.static_versions)
+
+
+def _rows_of_keys(
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    scope: RecomputeScope,
+    version: int,
+    static_versions: Mapping[str, int],
+) -> DataFrame:
+    """Return all that the query makes of upstream, as it was at a version, for the keys of the scope."""
+    upstream, quarantine = lake.upstream_log(table), lake.quarantine(table)
+    repairs = in_force(spark, quarantine, scope.replay, scope.as_it_stood)
+    sane = sound(_as_of(spark, upstream, version, scope.versions.upto), spark, quarantine, scope.replay)
+    rows = derived(sane, table, lake, static_versions, repairs)
+    for other in other_flows(table):
+        taken = stands_for(other, lake)
+        if taken >= 0:
+            theirs = sound(at_version(spark, lake.upstream_log(other), taken), spark, quarantine)
+            made = derived(theirs, other, lake, current_static_versions(other, lake), repairs)
+            rows = rows.unionByName(made, allowMissingColumns=True)
+    return _of_keys(rows, scope.keys)
+
+
+def _as_of(spark: SparkSession, upstream: Path, version: int, newest: int) -> DataFrame:
+    """Return upstream's rows of a version with the columns it has now, which the query may speak of."""
+    rows = at_version(spark, upstream, version)
+    if version == newest:
+        return rows
+    fields = at_version(spark, upstream, newest).schema.fields
+    there = set(rows.columns)
+    found = [F.col(quoted(f.name)) if f.name in there else F.lit(None) for f in fields]
+    return rows.select(*(c.cast(f.dataType).alias(f.name) for c, f in zip(found, fields, strict=True)))
+
+
+def _of_keys(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
+    return rows if keys is None else of_keys(rows, keys)
+
+
+def _write(
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    scope: RecomputeScope,
+    transaction: Transaction,
+    now: DataFrame,
+) -> None:
+    path = lake.path(table)
+    rows = _rows(spark, table, lake, scope, now)
+    if transaction.committed_to(path):
+        return
+    rows = laid_out(rows, table.layout, path, table.key)
+    if scope.keys is None:
+        append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
+        return
+    names = [*scope.keys.columns, *([START_AT] if table.scd and table.scd.type == 2 else [])]
+    marked = with_gone(rows, scope.keys, path, names)
+    upsert(marked, path, transaction, names)
+
+
+def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[str]) -> DataFrame:
+    """Return the rows to merge: these, and as ``_gone`` the table's of the touched keys that are no more.
+
+    Args:
+        rows: What the touched keys are now.
+        touched: Their keys, each once.
+        path: The table.
+        names: The columns that name a row of the table.
+    """
+    marked = rows.withColumn(GONE, F.lit(False))
+    if not log.exists(path):
+        return marked
+    stands = rows.sparkSession.read.format("delta").load(str(path)).select(*names)
+    mine = of_keys(stands, touched)
+    gone = of_keys(mine, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
+    return marked.unionByName(gone, allowMissingColumns=True)
+
+
+def _rows(spark: SparkSession, table: Table, lake: Lake, scope: RecomputeScope, now: DataFrame) -> DataFrame:
+    """Return the table's rows for the keys of the scope."""
+    good = now.where("_outcome = 'good'")
+    kept = table.scd
+    if kept is None:
+        return good.select(*(F.col(f"`{c}`") for c in written_columns(now)))
+    whole = derived(
+        at_version(spark, lake.upstream_log(table), scope.versions.upto), table, lake, scope.static_versions
+    )
+    times = whole.select(kept.sequence_by).where(F.col(kept.sequence_by).isNotNull())
+    truncations = whole.where(F.expr(kept.apply_as_truncates or "false"))
+    truncated = truncations.agg(F.max(kept.sequence_by).alias("_truncated"))
+    return states(good, kept, times if kept.from_snapshots else None, truncated)

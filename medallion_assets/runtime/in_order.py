@@ -1,0 +1,134 @@
+"""Events that come after all that a changing dimension has taken: what stands open and they decide alone.
+
+Made anew from upstream, a key costs its whole history. Events later than every one before them change
+nothing of it: they close the state that stands open, or bring the next ones.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+from medallion_assets.declare.layout import laid_out
+from medallion_assets.declare.scd import END_AT, START_AT, Changes
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import batches, log
+from medallion_assets.delta.changes import VersionRange, only_appends
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.keys import of_keys
+from medallion_assets.delta.merge import upsert
+from medallion_assets.delta.names import literal, quoted
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.static_versions import at_version
+from medallion_assets.quality.bounds import refuse_beyond_bounds
+from medallion_assets.quality.history import SINCE, STOOD, states
+from medallion_assets.quality.judge import counted, judged
+from medallion_assets.quarantine.quarantined import append_refused
+from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.runtime.correct import with_gone
+
+NESTED = (ArrayType, MapType, StructType, VariantType)
+"""Types whose values cannot be put on record as text and compared again."""
+
+
+class Order(NamedTuple):
+    """How a batch's events stand to those before: all later or not, and the newest of all, as text."""
+
+    is_later: bool
+    newest: str
+
+
+def order_of(
+    events: DataFrame, every: Callable[[], DataFrame], table: Table, lake: Lake, transaction: Transaction
+) -> Order:
+    """Return how a batch's events stand to all that were taken before.
+
+    Args:
+        events: What the query makes of the batch.
+        every: Gives what it makes of all of upstream; asked where no record says what was taken before.
+        table: The table.
+        lake: Where its records are.
+        transaction: The batch.
+    """
+    kept = _kept(table)
+    kind = events.schema[kept.sequence_by].dataType
+    if isinstance(kind, NESTED):
+        return Order(False, "")
+    last = batches.newest(
+        lake.state(table, "batches"), transaction.batch_id, str(transaction.commit_metadata["query"])
+    )
+    before = last.newest_sequence if last else ""
+    known = F.expr(f"CAST({literal(before)} AS {kind.simpleString()})") if before else F.lit(None).cast(kind)
+    asked = events if before else every()
+    low, high = F.min(kept.sequence_by), F.max(kept.sequence_by)
+    newest = F.greatest(high, known).cast("string")
+    row = asked.agg((low > known).alias("later"), newest.alias("newest")).first()
+    return Order(bool(before and row and row["later"]), (row["newest"] if row else "") or "")
+
+
+def may_be_in_order(table: Table, lake: Lake, versions: VersionRange) -> bool:
+    """Return true where what stands open can be enough for these versions of upstream, by the logs alone."""
+    stands = versions.after >= 0 and log.exists(lake.path(table))
+    return stands and only_appends(lake.upstream_log(table), versions)
+
+
+def can_be_in_order(table: Table) -> bool:
+    """Return true where events of this declaration can ever be enough by themselves."""
+    kept = table.scd
+    if kept is None or kept.from_snapshots or kept.apply_as_truncates:
+        return False
+    needed = {*kept.track_history_columns, *([kept.sequence_by] if kept.type == 1 else [])}
+    return not (needed & set(kept.except_columns) or table.statics or table.flows or table.flow)
+
+
+def write_in_order(
+    events: DataFrame, table: Table, lake: Lake, own_version: int | None, transaction: Transaction
+) -> dict[str, int] | None:
+    """Write what later events make of the states that stand open; gives the counts of ``judge``.
+
+    None where a repair of an earlier row is in force: it may be of a later time than it was taken at.
+    """
+    spark, quarantine = events.sparkSession, lake.quarantine(table)
+    if own_version is None or in_force(spark, quarantine) is not None:
+        return None
+    verdict = judged(events, table, None).persist()
+    try:
+        counts = counted(verdict, table)
+        refuse_beyond_bounds(counts, table)
+        if not transaction.committed_to(lake.path(table)):
+            _write(verdict.where("_outcome = 'good'"), table, lake, own_version, transaction)
+        append_refused(verdict, counts, table, quarantine, transaction)
+    finally:
+        verdict.unpersist()
+    return counts
+
+
+def _write(good: DataFrame, table: Table, lake: Lake, own_version: int, transaction: Transaction) -> None:
+    kept, path = _kept(table), lake.path(table)
+    keys = good.select(*kept.keys).distinct()
+    stands = _open_states(at_version(good.sparkSession, path, own_version), kept)
+    mine = of_keys(stands, keys, "left_semi")
+    shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
+    events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
+    rows = laid_out(states(events, kept, None, events.limit(0)), table.layout, path, table.key)
+    if kept.type == 1:
+        upsert(with_gone(rows, keys, path, kept.keys), path, transaction, kept.keys)
+    else:
+        # Files without an open state are not opened: their statistics say so.
+        upsert(rows, path, transaction, [*kept.keys, START_AT], among=f"t.`{END_AT}` IS NULL")
+
+
+def _open_states(stood: DataFrame, kept: Changes) -> DataFrame:
+    """Return the states that may end now as the events that began them."""
+    told = stood.withColumn(STOOD, F.lit(True))
+    if kept.type == 1:
+        return told
+    begun = told.where(f"`{END_AT}` IS NULL").withColumn(SINCE, F.col(START_AT))
+    return begun if kept.sequence_by in begun.columns else begun.withColumn(kept.sequence_by, F.col(SINCE))
+
+
+def _kept(table: Table) -> Changes:
+    assert table.scd is not None
+    return table.scd

@@ -1,0 +1,120 @@
+"""``copy_into``: the idempotent batch door, with COPY INTO's clauses and result columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from medallion_assets.settings import current_settings
+from medallion_assets.sources.discovery import DiscoveryOptions
+from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.load_target import NamedTable, source_of
+from medallion_assets.sources.loaders import LoadResult, load_new
+from medallion_assets.sources.validate import Validation, validated
+
+MOST_FILES = 1000
+"""COPY INTO's own limit on FILES."""
+
+
+@dataclass(frozen=True)
+class CopyResult:
+    """COPY INTO's result columns, and what they leave out.
+
+    Attributes:
+        num_affected_rows, num_inserted_rows: Rows appended to the table; 0 on a repeated call.
+        num_skipped_corrupt_files: Files that could not be read; a mended one is taken by a later call.
+        load: The whole account, None after ``validate``.
+        validation: What ``validate`` found, None without it.
+    """
+
+    num_affected_rows: int
+    num_inserted_rows: int
+    num_skipped_corrupt_files: int
+    load: LoadResult | None = None
+    validation: Validation | None = None
+
+
+def copy_into(
+    table_name: str,
+    data_source: str | Path,
+    source_format: str,
+    *,
+    files: Sequence[str] = (),
+    pattern: str = "",
+    force: bool = False,
+    merge_schema: bool = False,
+    select: Sequence[str] = (),
+    validate: int | str = 0,
+    format_options: Mapping[str, Any] | None = None,
+    spark: SparkSession | None = None,
+    **options: Any,
+) -> CopyResult:
+    """Append the files at a source that the table has not loaded yet; called again, it appends none.
+
+    What was loaded is the table's own knowledge, not a checkpoint's. A record that is malformed, or one
+    of whose casts fails, goes to the table's quarantine; the load goes on.
+
+    Args:
+        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
+        data_source: A folder, file or glob.
+        source_format: As for ``autoload_to_table``.
+        files: Names below ``data_source``, at most 1,000 (FILES); not together with ``pattern``.
+        pattern: A glob for file names (PATTERN).
+        force: Appends files that were loaded before once more; needs ``files`` or ``pattern``.
+        merge_schema: New columns join the table; without it they stop the load, and nothing is written.
+        select: Columns as SQL expressions, casts among them.
+        validate: A number of rows, or ``"ALL"``: reads and judges what a load would take, writes nothing.
+        format_options: The reader's options (FORMAT_OPTIONS); ``inferSchema`` among them.
+        spark: The session to use; the project's own where it is None and there is something to load.
+        options: Further options of ``ingestion.Source``.
+
+    Raises:
+        SourceError: A clause contradicts another or is unknown; nothing was read.
+        NewColumns: The files have columns the table has not, and ``merge_schema`` is false.
+        TableBusy: Another process writes the table.
+        TableLost: The table is gone, and files are on record as loaded into it.
+    """
+    _refuse_contradictions(files, pattern, force)
+    settings, named = current_settings(), NamedTable.of(table_name)
+    root = Path(str(data_source).removeprefix("file://")).expanduser().absolute()
+    told = {**_defaults(source_format, merge_schema, format_options), **options}
+    source = source_of(named.name, source_format, str(root), told)
+    source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
+    state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
+    place, only = named.place(settings.lake, state, source), {str(root / name) for name in files} or None
+    look = DiscoveryOptions(settings.settle_seconds, only, force)
+    if validate:
+        found = validated(place, look, spark, settings, -1 if validate == "ALL" else int(validate))
+        return CopyResult(0, 0, found.corrupt_files, validation=found)
+    load = load_new(place, named.lease(settings.lake), spark, settings, look)
+    return CopyResult(load.rows_loaded, load.rows_loaded, load.files_refused, load)
+
+
+def _refuse_contradictions(files: Sequence[str], pattern: str, force: bool) -> None:
+    if files and pattern:
+        raise SourceError("FILES and PATTERN exclude each other; give one")
+    if len(files) > MOST_FILES:
+        raise SourceError(f"FILES takes at most {MOST_FILES} names, not {len(files)}; use PATTERN")
+    climbing = [name for name in files if Path(name).is_absolute() or ".." in Path(name).parts]
+    if climbing:
+        raise SourceError(f"FILES takes names below the source, not {climbing[0]!r}")
+    if force and not (files or pattern):
+        raise SourceError(
+            "FORCE appends every file again, doubling its rows: say which with FILES or PATTERN ('*' is all)"
+        )
+
+
+def _defaults(
+    source_format: str, merge_schema: bool, format_options: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    readers = dict(format_options or {})
+    infer = readers.pop("inferSchema", source_format.lower() in ("json", "xml"))
+    readers.pop("mergeSchema", None)
+    return {
+        "infer_column_types": str(infer).lower() == "true",
+        "schema_evolution_mode": "addNewColumns" if merge_schema else "failOnNewColumns",
+        "rescued_data_column": "",
+        **readers,
+    }

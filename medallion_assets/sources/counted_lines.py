@@ -1,0 +1,58 @@
+"""How many records the lines of a file are: block by block where no line is blank, else line by line."""
+
+from collections.abc import Callable, Iterator
+from typing import IO, AnyStr, BinaryIO
+
+from medallion_assets.sources.errors import UnreadableFile
+
+LONGEST_LINE = 128 << 20
+"""Spark holds a line in memory, several times over, and a megabyte of gzip can be a line of a gigabyte."""
+
+BLOCK_BYTES = 1 << 20
+BLANK = b" \t\r\n"
+"""What Spark's side trims before it calls a line blank."""
+
+WHITE = (b"\n", b" ", b"\t")
+MAY_BE_BLANK = (b"\r", b"\n\n", b"\n ", b"\n\t")
+"""Without one of these, each line of a block that begins with none of ``WHITE`` is one record."""
+
+
+def counted_records(lines: BinaryIO, records_in: Callable[[bytes], int]) -> int:
+    """Return the records of all lines; a block of lines that are one record each is counted as a whole."""
+    records = 0
+    # Whole lines at a time: what a block's end cuts is read to its end.
+    while block := lines.read(BLOCK_BYTES) + _line_of(lines):
+        odd = any(mark in block for mark in MAY_BE_BLANK) or block[:1] in WHITE
+        records += sum(map(records_in, block.splitlines(keepends=True))) if odd else block.count(b"\n")
+        records += 0 if odd or block.endswith(b"\n") else 1
+    return records
+
+
+def each_line(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Return the file's lines with their ends.
+
+    Raises:
+        UnreadableFile: One has ``LONGEST_LINE`` bytes or characters and more.
+    """
+    while line := _line_of(file):
+        yield line
+
+
+def _line_of(file: IO[AnyStr]) -> AnyStr:
+    line = file.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE:
+        raise UnreadableFile(f"a line of it has {LONGEST_LINE >> 20} MiB and more, which no reader can hold")
+    return line
+
+
+def lines_in(line: bytes) -> int:
+    """Return the lines that Spark makes of one of Python's."""
+    # Spark ends a line at a lone carriage return too; Python's file iteration does not.
+    return len(line.splitlines())
+
+
+def records_on(line: bytes) -> int:
+    """Return the lines of it that are not blank."""
+    if b"\r" in line[:-2]:
+        return sum(1 for part in line.splitlines() if part.strip(BLANK))
+    return 1 if line.strip(BLANK) else 0

@@ -1,0 +1,82 @@
+"""How many records a file physically holds, counted without Spark.
+
+This count is one side of bronze's conservation: what Spark committed for a file is held against it.
+"""
+
+import lzma
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from medallion_assets.sources.contents import Contents, tag_of
+from medallion_assets.sources.counted_lines import counted_records, each_line, lines_in, records_on
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.csv_contents import csv_contents
+from medallion_assets.sources.formats.footers import footer
+from medallion_assets.sources.formats.json_documents import as_documents
+from medallion_assets.sources.formats.xml import elements
+from medallion_assets.sources.opening import Wrapping, wrapping
+from medallion_assets.sources.options import Source
+
+BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException)
+"""What the decompressors and footers of a damaged file raise; ``gzip.BadGzipFile`` is an ``OSError``."""
+
+
+def contents(path: Path, source: Source) -> Contents:
+    """Return the file's tag, its count of records and how they lie.
+
+    Raises:
+        UnreadableFile: The bytes are no whole file of the kind its name or the source says.
+        OSError: The file cannot be opened.
+    """
+    path.open("rb").close()
+    try:
+        count = COUNTERS.get(source.format, _native)
+        return count(path, source)
+    except BROKEN as broken:
+        raise UnreadableFile(f"not a whole file: {broken or type(broken).__name__}") from broken
+
+
+def _json(path: Path, source: Source) -> Contents:
+    wrapped = wrapping(path, source)
+    documents = as_documents(path, wrapped, source.option("multiLine", default="auto"))
+    if documents is not None:
+        return Contents(tag_of(path), len(documents), "document")
+    return _lines(path, wrapped, records_on)
+
+
+def _text(path: Path, source: Source) -> Contents:
+    wrapped = wrapping(path, source)
+    if source.option("wholetext", default="false") == "true":
+        with wrapped.opened(path) as file:
+            return Contents(tag_of(path), 1 if file.read(1) else 0, "lines" if wrapped.plain else "recoded")
+    return _lines(path, wrapped, lines_in)
+
+
+def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) -> Contents:
+    if wrapped.plain:
+        with wrapped.opened(path) as lines:
+            return Contents(tag_of(path), counted_records(lines, records_in), "lines")
+    with wrapped.text(path) as text:
+        records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in each_line(text))
+    return Contents(tag_of(path), records, "recoded")
+
+
+def _xml(path: Path, source: Source) -> Contents:
+    wrapped = wrapping(path, source)
+    with wrapped.opened(path) as file:
+        return Contents(tag_of(path), sum(1 for _ in elements(file, source)), "elements")
+
+
+def _native(path: Path, source: Source) -> Contents:
+    if source.format == "binaryFile":
+        return Contents(tag_of(path), 1, "native")
+    records, schema = footer(path, source.format)
+    return Contents(tag_of(path), records, "rows" if source.format == "avro" else "native", schema)
+
+
+COUNTERS: dict[str, Callable[[Path, Source], Contents]] = {
+    "json": _json, "csv": csv_contents, "text": _text, "xml": _xml,
+}  # fmt: skip

@@ -1,0 +1,154 @@
+"""What became of each file: the status table beside the ledger, under ``cloud_files_state``'s names.
+
+An append-only Delta table; a file's newest row is how it stands.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import QueryBuilder, write_deltalake
+
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.sources.ledger import Entry
+
+LOADED, MISSING, CORRUPT = "LOADED", "MISSING", "CORRUPT"
+UNTAKEN = (MISSING, CORRUPT)
+GONE = "it was removed or changed between discovery and reading"
+
+COLUMNS = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64()),
+        pa.field("create_time", pa.timestamp("us", "UTC")),
+        pa.field("discovery_time", pa.timestamp("us", "UTC")),
+        pa.field("processed_time", pa.timestamp("us", "UTC")),
+        pa.field("commit_time", pa.timestamp("us", "UTC")),
+        pa.field("archive_time", pa.timestamp("us", "UTC")),
+        pa.field("archive_mode", pa.string()),
+        pa.field("move_location", pa.string()),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("reason", pa.string()),
+        pa.field("rows_read", pa.int64()),
+        pa.field("rows_loaded", pa.int64()),
+        pa.field("rows_quarantined", pa.int64()),
+        pa.field("rows_rescued", pa.int64()),
+        pa.field("rows_dropped", pa.int64()),
+        pa.field("batch_id", pa.int64()),
+        pa.field("run_id", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a batch's commits hold of each file: rows, refused records, rows with rescued data."""
+
+    rows: Counter[str]
+    refused: Counter[str]
+    rescued: Counter[str]
+
+
+def record(
+    ledger: Path,
+    files: Sequence[Entry],
+    found: Found,
+    transaction: Transaction,
+    started: datetime,
+    untaken: Mapping[Entry, str],
+    drops: bool = False,
+) -> None:
+    """Append a row for each file of a batch; ``drops`` where malformed records are let go on request.
+
+    A file of ``untaken`` is missing where the reason says that it is gone, and corrupt otherwise.
+    """
+    now = datetime.now(timezone.utc)
+    told = {
+        "processed_time": started,
+        "commit_time": now,
+        "batch_id": transaction.batch_id,
+        "run_id": transaction.run_id,
+    }
+    loaded = [
+        _fixed(f) | told | {
+            "status": LOADED, "rows_read": f.records, "rows_loaded": found.rows[f.path],
+            "rows_quarantined": found.refused[f.path], "rows_rescued": found.rescued[f.path],
+            "rows_dropped": f.records - found.rows[f.path] - found.refused[f.path] if drops else 0,
+        }
+        for f in files
+    ]  # fmt: skip
+    lost = [
+        _fixed(f) | told | {"status": MISSING if why == GONE else CORRUPT, "reason": why, "commit_time": None}
+        for f, why in untaken.items()
+    ]
+    add(ledger, [*loaded, *lost])
+
+
+def add(ledger: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Append rows under ``COLUMNS``; missing ones are NULL."""
+    if rows:
+        table = pa.Table.from_pylist(list(rows), schema=COLUMNS)
+        write_deltalake(str(outcomes_of(ledger)), table, mode="append")
+
+
+def outcomes_of(ledger: Path) -> Path:
+    """Return the status table of a ledger."""
+    return ledger.with_name(f"{ledger.name}_files")
+
+
+def rows(ledger: Path) -> list[dict[str, Any]]:
+    """Return every row, oldest first."""
+    path = outcomes_of(ledger)
+    if not log.exists(path):
+        return []
+    query = QueryBuilder().register("files", log.opened(path))
+    found = query.execute("SELECT * FROM files ORDER BY processed_time, archive_time NULLS FIRST")
+    return pa.table(found).to_pylist()  # type: ignore[no-any-return]
+
+
+def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:
+    """Return the newest rows, newest first."""
+    path = outcomes_of(ledger)
+    if not log.exists(path):
+        return []
+    query = QueryBuilder().register("files", log.opened(path))
+    found = query.execute(f"SELECT * FROM files ORDER BY processed_time DESC, path LIMIT {int(limit)}")
+    return pa.table(found).to_pylist()  # type: ignore[no-any-return]
+
+
+def newest(ledger: Path) -> dict[str, dict[str, Any]]:
+    """Return each file's newest row, by its path."""
+    return {row["path"]: row for row in rows(ledger)}
+
+
+def any_loaded(ledger: Path) -> bool:
+    """Return true where records of a file were ever written to the table."""
+    return bool(log.rows(outcomes_of(ledger), f"SELECT path FROM t WHERE status = '{LOADED}' LIMIT 1"))
+
+
+def lost(ledger: Path) -> dict[str, dict[str, Any]]:
+    """Return the newest row of each file that it says was missing or corrupt, by path."""
+    path = outcomes_of(ledger)
+    if not log.exists(path):
+        return {}
+    turn = "row_number() OVER (PARTITION BY path ORDER BY processed_time DESC) AS turn"
+    # Only paths that ever were are looked at: they are few, whatever the history.
+    ever = f"SELECT path FROM files WHERE status IN {UNTAKEN}"
+    newest = f"SELECT *, {turn} FROM files WHERE path IN ({ever})"
+    query = QueryBuilder().register("files", log.opened(path))
+    found = pa.table(query.execute(f"SELECT * FROM ({newest}) WHERE turn = 1 AND status IN {UNTAKEN}"))
+    return {row["path"]: row for row in found.to_pylist()}
+
+
+def _fixed(file: Entry) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "size": file.size,
+        "create_time": file.modified_at,
+        "discovery_time": file.discovered_at,
+    }

@@ -1,0 +1,52 @@
+"""Text and binary files: a line, or a whole file, is a record."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.staging import Staging
+
+TEXT = StructType([StructField("value", StringType())])
+BINARY = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("modificationTime", TimestampType()),
+        StructField("length", LongType()),
+        StructField("content", BinaryType()),
+    ]
+)
+"""Spark's own columns for these formats; they never change."""
+
+
+def text_records(spark: SparkSession, files: Sequence[Entry], source: Source, staging: Staging) -> DataFrame:
+    """Return one row per line, blank ones too, or per file with ``wholetext``; columns of ``reading``."""
+    reader = spark.read.option("wholetext", source.option("wholetext", default="false"))
+    lines = reader.option("recursiveFileLookup", "true").text([staging.readable(file) for file in files])
+    bad = ~F.is_valid_utf8("value")
+    return lines.select(
+        F.when(~bad, F.col("value")).alias("value"),
+        F.when(bad, F.make_valid_utf8("value")).alias("_raw"),
+        F.when(bad, F.lit("not valid UTF-8")).alias("_reason"),
+        staging.original().alias("_source_file"),
+        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+    )
+
+
+def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging) -> DataFrame:
+    """Return one row per file, with its bytes; columns of ``reading``."""
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    found = reader.load([staging.readable(file) for file in files])
+    return found.select(
+        staging.original().alias("path"),
+        "modificationTime",
+        "length",
+        "content",
+        F.lit(None).cast("string").alias("_raw"),
+        F.lit(None).cast("string").alias("_reason"),
+        staging.original().alias("_source_file"),
+        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+    )

@@ -1,0 +1,124 @@
+"""A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import among
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources.batch_records import records_read
+from medallion_assets.sources.committed import committed_rows
+from medallion_assets.sources.deduplicate_files import not_loaded
+from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.load_records import Loaded, load_readable, load_whole
+from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.malformed import write_malformed
+from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
+from medallion_assets.sources.replacing import (
+    clear_quarantine,
+    come_again,
+    replaces_files,
+    rows_before,
+    superseded,
+)
+from medallion_assets.sources.staging import Staging
+
+Writer = Callable[[DataFrame, str], Mapping[str, int]]
+"""Takes good rows, and SQL true of rows they stand in for (empty for none)."""
+
+
+def load_files(
+    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction, write: Writer
+) -> Loaded:
+    """Loads the files of a micro-batch and says what became of their records.
+
+    A file whose records stand in the table already (its checkpoint was lost) is left out; one that is
+    gone, or is not what discovery counted, is left out too and taken up again when it is found; one whose
+    bytes no reader can take is left out until they change.
+
+    Args:
+        spark: The session.
+        files: The files of the batch.
+        place: Where they go.
+        transaction: Who writes, and which batch.
+        write: Writes good rows; gives counts of its own.
+
+    Raises:
+        BatchRefused: The source's mode stops at what the files bring; nothing was written.
+    """
+    started, source = datetime.now(timezone.utc), place.source
+    parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
+    replaces = replaces_files(source, place.state)
+    old = superseded(place.ledger, files) if replaces else set()
+    mine = [file for file in files if (file.path, file.modified_at) not in old]
+    there = [file for file in mine if _is_as_counted(file)]
+    missing = [file for file in mine if file not in there]
+    again = come_again(place.ledger, there) if replaces else []
+    # What stands of a file that came again is no sign that it was loaded: it is replaced in any case.
+    once = [file for file in there if file.path not in again]
+    fresh = not_loaded(spark, once, transaction, place.path, place.quarantine)
+    fresh += [file for file in there if file.path in again]
+    before = rows_before(place.ledger, again)
+    clear_quarantine(spark, again, place.quarantine, transaction, parse)
+    # Delta wants every row it writes to be one of those it may stand in for: new files' too.
+    instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
+    staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
+
+    def load(files: list[Entry]) -> Loaded:
+        return load_whole(spark, files, place, staging, transaction, lambda rows: write(rows, instead_of))
+
+    loaded, corrupt = load_readable(load, fresh, spark, place, transaction)
+    fresh = [file for file in fresh if file.path not in corrupt]
+    if loaded.malformed and loaded.growth is not None:
+        write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
+    staging.discard()
+    drop_ahead(place.state)
+    gone = dict.fromkeys(missing, outcomes.GONE) | {f: corrupt[f.path] for f in there if f.path in corrupt}
+    _record(place, fresh, gone, transaction, parse, started)
+    now = {file.path: file.records for file in fresh}
+    replaced = {path: [count, now.get(path, 0)] for path, count in before.items()}
+    return replace(loaded, missing=sum(file.records for file in gone), replaced=replaced)
+
+
+def admitted(ledger_rows: DataFrame) -> list[Entry]:
+    """Return the files of a micro-batch of the ledger that are for loading, oldest first."""
+    chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("modified_at", "path").collect()
+    return [Entry(**_utc(row.asDict())) for row in chosen]
+
+
+def _utc(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
+
+
+def _is_as_counted(file: Entry) -> bool:
+    try:
+        found = os.lstat(file.path)
+    except OSError:
+        return False
+    return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
+
+
+def _record(
+    place: LoadTarget,
+    files: list[Entry],
+    gone: dict[Entry, str],
+    transaction: Transaction,
+    parse: Transaction,
+    started: datetime,
+) -> None:
+    number = transaction.batch_id
+    good = committed_rows(place.path, transaction.app_id, number, "_source_file", place.source.rescued)
+    refused: Counter[str] = Counter()
+    for app_id in (transaction.app_id, parse.app_id, f"{transaction.app_id}/poison"):
+        refused += committed_rows(place.quarantine, app_id, number, "source_file").rows
+    found = outcomes.Found(good.rows, refused, good.rescued)
+    drops = place.source.malformed == "DROPMALFORMED"
+    outcomes.record(place.ledger, files, found, transaction, started, gone, drops)

@@ -1,0 +1,83 @@
+"""Where a notebook's load goes: the lake's public paths by the table's name, its notes by the checkpoint."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.options import Source
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+"""Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
+
+
+@dataclass(frozen=True)
+class LoadTarget:
+    """Where a source's records go: table, quarantine, ledger and the folder of the engine's own notes."""
+
+    key: str
+    source: Source
+    path: Path
+    quarantine: Path
+    ledger: Path
+    state: Path
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table by its name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``."""
+
+    pipeline: str
+    layer: str
+    name: str
+
+    @staticmethod
+    def of(table_name: str) -> "NamedTable":
+        """Read a table's name.
+
+        Raises:
+            SourceError: It is neither one name nor three, or a part is no identifier.
+        """
+        parts = table_name.strip("`").split(".")
+        whole = ["default", "bronze", *parts] if len(parts) == 1 else parts
+        if len(whole) != 3 or not all(map(NAME.fullmatch, whole)):
+            raise SourceError(
+                f"{table_name!r} names no table: give pipeline.layer.table, or a bare table name for "
+                "default.bronze; letters, digits and _ only"
+            )
+        return NamedTable(*whole)
+
+    @property
+    def key(self) -> str:
+        """``pipeline/layer/table``."""
+        return f"{self.pipeline}/{self.layer}/{self.name}"
+
+    def place(self, lake: Path, state: Path, source: Source) -> LoadTarget:
+        """Return where its records go; the engine's own notes lie in ``state``."""
+        folder = lake / self.pipeline
+        refused = self.name if self.layer == "bronze" else f"{self.layer}_{self.name}"
+        path, quarantine = folder / self.layer / self.name, folder / "quarantine" / refused
+        return LoadTarget(self.key, source, path, quarantine, state / "ledger", state)
+
+    def lease(self, lake: Path) -> Path:
+        """Return the folder of its lease: the one a declared table of this name holds."""
+        return lake / self.pipeline / "_state" / self.layer / self.name / "lease"
+
+
+def source_of(name: str, source_format: str, path: str, options: dict[str, object]) -> Source:
+    """Return the source a door was asked for: options of ``Source`` by their names, the rest the reader's.
+
+    Raises:
+        SourceError: An option is unknown to both, or contradicts another.
+    """
+    known = Source.__dataclass_fields__
+    mine = {k: v for k, v in options.items() if k in known}
+    readers = {k: _text(v) for k, v in options.items() if k not in known}
+    declared = mine.pop("reader_options", {})
+    assert isinstance(declared, dict)
+    spelled = {"binaryfile": "binaryFile"}.get(source_format.lower(), source_format.lower())
+    return Source(name, spelled, path, reader_options={**declared, **readers}, **mine)  # type: ignore[arg-type]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

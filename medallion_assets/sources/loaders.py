@@ -1,0 +1,149 @@
+"""What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.delta import log, progress
+from medallion_assets.delta.changes import as_commits
+from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.lease import held
+from medallion_assets.delta.stream import drop_older_copy, run_streaming_query, transaction_of
+from medallion_assets.session import start_session
+from medallion_assets.session.catalog import name_tables
+from medallion_assets.settings import Settings
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.cleaning import clean_source
+from medallion_assets.sources.discovery import DiscoveryOptions, discover
+from medallion_assets.sources.load import Writer, admitted, load_files
+from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.preconditions import refuse_unsound
+from medallion_assets.sources.prefetch import look_ahead
+
+UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED, ledgers.DENIED)
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What one call of a door did.
+
+    Attributes:
+        files: Files read.
+        rows_read: Records those files hold, counted outside Spark.
+        rows_loaded: Rows committed to the table.
+        rows_quarantined: Records committed to the quarantine.
+        rows_rescued: Rows loaded with something in the rescued data column.
+        rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
+        files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
+        files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
+        path, quarantine, ledger: Where the tables are.
+        version: The table's Delta version afterwards, None where there is none yet.
+    """
+
+    files: int
+    rows_read: int
+    rows_loaded: int
+    rows_quarantined: int
+    rows_rescued: int
+    rows_dropped: int
+    files_refused: int
+    files_missing: int
+    path: Path
+    quarantine: Path
+    ledger: Path
+    version: int | None
+
+    @property
+    def rows_unaccounted(self) -> int:
+        """Records read that are nowhere: 0, or the load lost some."""
+        return self.rows_read - self.rows_loaded - self.rows_quarantined - self.rows_dropped
+
+
+def load_new(
+    place: LoadTarget,
+    lease: Path,
+    spark: SparkSession | None,
+    settings: Settings,
+    look: DiscoveryOptions | None = None,
+) -> LoadResult:
+    """Take what is new at the source, once, through a stream over its ledger.
+
+    Nothing new starts no JVM and changes no table.
+
+    Raises:
+        TableLost: The table is gone, and files are on record as loaded into it.
+        DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
+    """
+    run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
+    look = look or DiscoveryOptions(settings.settle_seconds)
+    with held(lease, place.key):
+        refuse_unsound(place, checkpoint)
+        drop_older_copy(place.key, place.path, checkpoint)
+        # A file that was mended after a failed batch is known to have changed only once it is read again.
+        for _ in range(2):
+            discover(Path(place.source.path), place.ledger, place.source, look)
+            if _is_behind(place.ledger, checkpoint):
+                session = spark or start_session(settings)
+                _stream(session, place, checkpoint, run_id)
+                if session is not spark:
+                    # The table may be new, and its name is what one asks for next.
+                    name_tables(session, settings.lake)
+            if not any(r["status"] == outcomes.MISSING for r in outcomes.lost(place.ledger).values()):
+                break
+        clean_source(place.source, Path(place.source.path), place.ledger)
+    return _account(place, run_id)
+
+
+def _is_behind(ledger: Path, checkpoint: Path) -> bool:
+    newest = log.version(ledger)
+    at = progress.committed_position(checkpoint)
+    return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
+
+
+def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str) -> None:
+    # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
+    spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+
+    def write(rows: DataFrame, number: int) -> None:
+        transaction = transaction_of(place.key, place.path, checkpoint, number, run_id)
+        load_files(rows.sparkSession, admitted(rows), place, transaction, write_good(transaction))
+
+    def write_good(transaction: Transaction) -> Writer:
+        return lambda good, instead_of: _append(good, place, transaction, instead_of)
+
+    look_ahead(place, checkpoint)
+    run_streaming_query(as_commits(spark, place.ledger), write, checkpoint, place.key)
+
+
+def _append(rows: DataFrame, place: LoadTarget, transaction: Transaction, instead_of: str) -> dict[str, int]:
+    append(rows, place.path, transaction, instead_of=instead_of)
+    return {}
+
+
+def _account(place: LoadTarget, run_id: str) -> LoadResult:
+    rows = [row for row in outcomes.newest(place.ledger).values() if row["run_id"] == run_id]
+    loaded = [row for row in rows if row["status"] == outcomes.LOADED]
+
+    def total(column: str) -> int:
+        return sum(row[column] or 0 for row in loaded)
+
+    dropped = total("rows_dropped")
+    refused = sum(1 for _, _, status in ledgers.last_seen(place.ledger).values() if status in UNTAKEN)
+    lost = [row["status"] for row in outcomes.lost(place.ledger).values()]
+    return LoadResult(
+        files=len(loaded),
+        rows_read=total("rows_read"),
+        rows_loaded=total("rows_loaded"),
+        rows_quarantined=total("rows_quarantined"),
+        rows_rescued=total("rows_rescued"),
+        rows_dropped=dropped,
+        files_refused=refused + lost.count(outcomes.CORRUPT),
+        files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
+        path=place.path,
+        quarantine=place.quarantine,
+        ledger=place.ledger,
+        version=log.version(place.path),
+    )

@@ -1,0 +1,84 @@
+"""A file's text whatever it is wrapped in: compression by what its bytes say, encoding by mark or option."""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.options import Source
+
+MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+ENDINGS = {
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".bz2": "bz2",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".xz": "xz",
+    ".lz4": "lz4",
+}
+SPARK_READS = {".gz": "gzip", ".bz2": "bz2"}
+"""What Spark decompresses by itself, and only under these names; zstd needs a native Hadoop it has not."""
+
+MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """What stands between a file's bytes and its text: a codec and an encoding."""
+
+    codec: str
+    encoding: str
+    plain: bool
+    """Return true where Spark reads the file right as it lies."""
+
+    def opened(self, path: Path) -> BinaryIO:
+        """Return the file's bytes, decompressed."""
+        if self.codec in ("zstd", "lz4"):
+            return io.BufferedReader(pa.input_stream(str(path), compression=self.codec))
+        opener = {"": open, "gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open}[self.codec]
+        return opener(path, "rb")  # type: ignore[no-any-return, operator]
+
+    def text(self, path: Path) -> io.TextIOWrapper:
+        """Return the file's text; bytes that are none in its encoding become lone surrogates."""
+        return io.TextIOWrapper(self.opened(path), self.encoding, errors="surrogateescape", newline="")
+
+
+def wrapping(path: Path, source: Source) -> Wrapping:
+    """Return how the file is wrapped; its bytes decide, and a mark at their start before the option.
+
+    Raises:
+        UnreadableFile: The name promises a compression that the bytes are not.
+    """
+    with path.open("rb") as file:
+        head = file.read(8)
+    codec = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
+    promised = ENDINGS.get(path.suffix.lower(), "")
+    if promised and promised != codec and head:
+        raise UnreadableFile(f"its name says {promised}, its bytes do not")
+    by_spark = codec == SPARK_READS.get(path.suffix, "")
+    declared = codecs.lookup(source.option("encoding", "charset", default="utf-8")).name
+    start = Wrapping(codec, "utf-8", True).opened(path)
+    with start:
+        marked = _marked(start.read(4))
+    return Wrapping(codec, marked or declared, by_spark and not marked and declared in ("utf-8", "ascii"))
+
+
+def _marked(start: bytes) -> str:
+    return next((encoding for mark, encoding in MARKS if start.startswith(mark)), "")

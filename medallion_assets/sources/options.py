@@ -1,0 +1,137 @@
+"""What a bronze table may ask of its landing zone; names and meanings follow Auto Loader."""
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from medallion_assets.sources.option_rules import FIXED, RESCUED, problems_of
+from medallion_assets.sources.reader_options import refused, wrong_with_reader
+
+Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binaryFile"]
+TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
+CORRUPT = "_corrupt_record"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A landing zone and how its files are read.
+
+    Attributes:
+        name: The folder's name below the pipeline's landing folder.
+        format: ``json``, ``csv``, ``parquet``, ``avro``, ``orc``, ``text``, ``xml`` or ``binaryFile``.
+        path: A folder, file or glob elsewhere; ``*``, ``?`` and ``[...]`` match within one path part,
+            ``**`` any depth.
+        schema: Columns as DDL, ``"mrn BIGINT, time DOUBLE"``; inferred from the files where empty.
+        schema_hints: DDL whose types win; ``address.zip STRING`` reaches into a struct.
+        infer_column_types: Types from the values for json, csv and xml; without it their columns are
+            strings, as Auto Loader has it, and no value is mistyped.
+        schema_evolution_mode: One of ``EVOLUTION_MODES``; ``addNewColumns`` without a schema, ``none`` with.
+        rescued_data_column: Where fields that no column takes go; ``_rescued_data`` where the schema is
+            inferred or the mode is ``rescue``, none (empty) otherwise.
+        malformed: ``QUARANTINE``; or as in Spark ``PERMISSIVE`` (the record in ``corrupt_column``),
+            ``DROPMALFORMED`` (counted) or ``FAILFAST`` (nothing of the batch is written).
+        corrupt_column: The column ``PERMISSIVE`` keeps malformed records in.
+        bad_records_path: A folder that gets malformed records as JSON lines of path, record and reason,
+            beside the quarantine.
+        partition_columns: Keys of ``key=value`` folders to keep as columns; all that are found where None.
+        path_glob_filter: Only file names that match are taken.
+        recursive_file_lookup: Folders below are looked into as well (Auto Loader's default loses them).
+        include_existing_files: False passes over what lies there at the first look.
+        modified_after, modified_before: Only files of that time, exclusive; ISO 8601, UTC where no zone.
+        allow_overwrites: ``ignore`` keeps a file's first contents, ``append`` loads its new ones as well,
+            ``replace`` puts them in the place of the first, in one commit, here and downstream.
+        settle_seconds: Age a file needs before it is taken; the deployment's setting where None.
+        max_files_per_trigger: Files a micro-batch reads at most.
+        max_bytes_per_trigger: Bytes a micro-batch reads at most; one file is always taken.
+        clean_source: ``MOVE`` or ``DELETE`` takes files away once every reader has committed them; ``OFF``.
+        clean_source_retention_days: How long after; more than 7 for ``DELETE``.
+        clean_source_move_destination: The folder ``MOVE`` moves to, outside of the source.
+        backfill_interval: A pass over everything in the landing zone, minus the ledger, is asked for at least
+            this often (``1 day``), though nothing new was seen; it also takes away what ``clean_source`` may.
+        max_columns: Columns evolution stops at; further fields are rescued.
+        select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
+        reader_options: Options of the format's reader; an unknown one is an error.
+
+    Raises:
+        SourceError: An option is unknown, out of range or contradicts another.
+    """
+
+    name: str
+    format: Format
+    path: str = ""
+    schema: str = ""
+    schema_hints: str = ""
+    infer_column_types: bool = False
+    schema_evolution_mode: str = ""
+    rescued_data_column: str | None = None
+    malformed: str = "QUARANTINE"
+    corrupt_column: str = CORRUPT
+    bad_records_path: str = ""
+    partition_columns: tuple[str, ...] | None = None
+    path_glob_filter: str = "*"
+    recursive_file_lookup: bool = True
+    include_existing_files: bool = True
+    modified_after: str = ""
+    modified_before: str = ""
+    allow_overwrites: str = "ignore"
+    settle_seconds: float | None = None
+    max_files_per_trigger: int = 1000
+    max_bytes_per_trigger: int = 4 << 30
+    clean_source: str = "OFF"
+    clean_source_retention_days: float = 30
+    clean_source_move_destination: str = ""
+    backfill_interval: str = ""
+    max_columns: int = 1000
+    select: tuple[str, ...] = ()
+    reader_options: dict[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        for problem in filter(
+            None, (wrong_with_reader(self.format, self.reader_options), *problems_of(self))
+        ):
+            raise refused(self.name, problem)
+
+    @property
+    def evolution(self) -> str:
+        """The evolution mode in force."""
+        return self.schema_evolution_mode or ("none" if self.schema else "addNewColumns")
+
+    @property
+    def rescued(self) -> str:
+        """The rescued data column in force, empty for none."""
+        if self.format in FIXED:
+            return ""
+        if self.rescued_data_column is not None:
+            return self.rescued_data_column
+        return RESCUED if self.evolution == "rescue" or not self.schema else ""
+
+    @property
+    def learns(self) -> bool:
+        """Return true where its columns come from the files, at first sight or for good."""
+        return self.format not in FIXED and (not self.schema or self.evolution not in ("none", "rescue"))
+
+    @property
+    def typed(self) -> bool:
+        """Return true where values can miss their column's type."""
+        return self.infer_column_types or bool(self.schema or self.schema_hints)
+
+    def option(self, *names: str, default: str) -> str:
+        """Return a reader option under any of its names."""
+        return next((self.reader_options[n] for n in names if n in self.reader_options), default)
+
+    def takes(self, file_name: str) -> bool:
+        """Return true where a file of this name is meant for loading.
+
+        Names that start with ``_`` or ``.`` or end like a copy under way are never taken.
+        """
+        return not self.passes_over(file_name)
+
+    def passes_over(self, file_name: str) -> str:
+        """Say why a file of this name is not meant for loading, empty where it is."""
+        if file_name.startswith(("_", ".")):
+            return "hidden: its name starts with _ or ."
+        if file_name.endswith(TEMPORARY_ENDINGS):
+            return "under way: its name ends as unfinished copies do"
+        fits = self.path_glob_filter == "*" or fnmatchcase(file_name, self.path_glob_filter)
+        return "" if fits else "does not match path_glob_filter"

@@ -1,0 +1,86 @@
+"""The quarantine's rows: one shape for every table, so that one reader shows them all.
+
+Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON), ``rules``
+ARRAY<STRING>, ``reason_class`` STRING (see ``REASONS``), ``source_file``
+STRING, ``position`` STRING (``line 17``; NULL where the reader cannot tell), ``batch_id`` BIGINT,
+``run_id`` STRING, ``quarantined_at`` TIMESTAMP (first seen), ``status`` STRING (``open``, ``replayed``,
+``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replay_id`` STRING, ``repaired`` STRING (what
+the last replay made of ``row``), ``note`` STRING (why a person discarded it).
+"""
+
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import log
+
+PARSE, SCHEMA, RULE, KEY, LATE, JOIN, QUERY = "parse", "schema", "rule", "key", "late", "join", "query"
+REASONS = {
+    PARSE: "the record is none",
+    SCHEMA: "the record is sound and does not fit the columns",
+    RULE: "the row broke an expectation",
+    KEY: "its key is missing, or stands already where each may stand once",
+    LATE: "its window was closed when it came",
+    JOIN: "what it refers to is not known",
+    QUERY: "the query failed on it",
+}
+"""Reason classes. Of the first two ``row`` is the raw record, of the others a row as JSON."""
+
+RAW = f"reason_class IN ('{PARSE}', '{SCHEMA}')"
+"""SQL true of entries that are raw records."""
+
+NO_FIT = "does not fit the schema"
+"""How the reasons of records begin that are sound and fit no row."""
+OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
+
+ENTRY = "_check_entry"
+"""A column of rows that came out of quarantine: the entry each was. Judged with them, never written."""
+
+TRIED = "_check_tried"
+"""Beside it: true where the replay under way tries it."""
+
+AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+"""How rows are written as text. Spark's own form of a time ends at the millisecond."""
+
+FROM_JSON = {"timestampFormat": AS_JSON["timestampFormat"]}
+
+
+def from_records(records: DataFrame, batch_id: int, run_id: str) -> DataFrame:
+    """Return the quarantine rows of records that could not be rows."""
+    refused = records.where(F.col("_reason").isNotNull())
+    kind = F.when(F.col("_reason").startswith(NO_FIT), SCHEMA).otherwise(PARSE)
+    return shaped(refused, F.col("_raw"), F.array("_reason"), kind, batch_id, run_id)
+
+
+def shaped(
+    refused: DataFrame, row: Column, rules: Column, reason_class: Column, batch_id: int, run_id: str
+) -> DataFrame:
+    """Return refused rows in the quarantine's shape; ``row`` is their text, ``rules`` what they broke."""
+    return refused.select(
+        _of(refused, ENTRY, F.expr("uuid()")).alias("entry_id"),
+        row.alias("row"),
+        rules.alias("rules"),
+        reason_class.alias("reason_class"),
+        _of(refused, "_source_file").alias("source_file"),
+        _of(refused, "_position").alias("position"),
+        F.lit(batch_id).cast("bigint").alias("batch_id"),
+        F.lit(run_id).alias("run_id"),
+        F.current_timestamp().alias("quarantined_at"),
+        F.lit(OPEN).alias("status"),
+        F.lit(1).alias("attempts"),
+        F.lit(None).cast("timestamp").alias("tried_at"),
+        *(F.lit(None).cast("string").alias(name) for name in ("replay_id", "repaired", "note")),
+    )
+
+
+def held_rows(quarantine: Path, reason: str = "") -> int:
+    """Return how many rows stand in quarantine: all but those a replay took out, which stay as its trace."""
+    mine = f" AND reason_class = '{reason}'" if reason else ""
+    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'{mine}")
+    return int(found[0]["n"]) if found else 0
+
+
+def _of(refused: DataFrame, column: str, otherwise: Column | None = None) -> Column:
+    missing = F.lit(None).cast("string") if otherwise is None else otherwise
+    return F.coalesce(F.col(column), missing) if column in refused.columns else missing

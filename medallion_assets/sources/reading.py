@@ -1,0 +1,100 @@
+"""Reads exactly the files of a micro-batch, each row with what is wrong with it.
+
+Frames out carry the source's columns, its rescued data column where it has one, and then:
+    ``_raw`` STRING: the record as it stood, NULL where it was good;
+    ``_reason`` STRING: why it cannot be a row, NULL where it can;
+    ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from medallion_assets.delta.names import quoted
+from medallion_assets.sources.formats.columnar import columnar_records
+from medallion_assets.sources.formats.csv import csv_records
+from medallion_assets.sources.formats.json import json_records
+from medallion_assets.sources.formats.whole_files import binary_records, text_records
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.staging import Staging
+
+PARTITION = re.compile(r"/([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
+MOST_HEADERS = 8
+"""Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
+
+NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+def records_of(
+    spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
+) -> DataFrame:
+    """Return one row per record of the files; see the module for its columns."""
+    keys = [key for key in partition_keys(files, source) if key in schema.names]
+    own = StructType([field for field in schema.fields if field.name not in keys])
+    frames = [_read(spark, group, source, own, staging) for group in groups(files)] or [
+        _none(spark, own, source)
+    ]
+    return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema)
+
+
+def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
+    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are."""
+    if source.partition_columns is not None:
+        return list(source.partition_columns)
+    found = {key: None for file in files for key in PARTITION.findall(file.path)}
+    return list(found)
+
+
+def groups(files: Sequence[Entry]) -> list[list[Entry]]:
+    """Return files that can share a reader together: the same layout and the same header or schema."""
+    # A file without a record may have no header either, and no reader takes it.
+    full = [file for file in files if file.records]
+    plain = {file.header for file in full if file.layout == "lines"}
+    alike: dict[tuple[str, str], list[Entry]] = {}
+    for file in full:
+        if file.layout == "lines" and len(plain) > MOST_HEADERS:
+            file = replace(file, layout="cells")
+        alike.setdefault((file.layout, "" if file.layout == "cells" else file.header), []).append(file)
+    return [alike[key] for key in sorted(alike)]
+
+
+def _none(spark: SparkSession, schema: StructType, source: Source) -> DataFrame:
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields]
+    strings = (*([source.rescued] if source.rescued else []), "_raw", "_reason", "_source_file")
+    told = [F.lit(None).cast("string").alias(name) for name in strings]
+    return spark.range(0).select(*columns, *told, F.lit(None).cast("timestamp").alias("_source_modified_at"))
+
+
+def _read(
+    spark: SparkSession, files: list[Entry], source: Source, schema: StructType, staging: Staging
+) -> DataFrame:
+    if source.format in ("json", "xml"):
+        return json_records(spark, files, source, schema, staging)
+    if source.format == "csv":
+        return csv_records(spark, files, source, schema, staging)
+    if source.format == "text":
+        return text_records(spark, files, source, staging)
+    if source.format == "binaryFile":
+        return binary_records(spark, files, staging)
+    return columnar_records(spark, files, source, schema, staging)
+
+
+def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType) -> DataFrame:
+    if not keys:
+        return frame
+    mine = [_partition(key).try_cast(schema[key].dataType).alias(key) for key in keys]
+    tail = [c for c in frame.columns if c not in schema.names]
+    own = [c for c in frame.columns if c in schema.names and c not in keys]
+    return frame.select(*map(quoted, own), *mine, *map(quoted, tail))
+
+
+def _partition(key: str) -> Column:
+    value = F.regexp_extract("_source_file", f"/{key}=([^/]*)/", 1)
+    decoded = F.coalesce(F.try_url_decode(F.replace(value, F.lit("+"), F.lit("%2B"))), value)
+    return F.when((value != "") & (value != NO_PARTITION), decoded)

@@ -1,0 +1,136 @@
+"""A source's schema through time: a small JSON file for each version, with what caused it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
+
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import among
+from medallion_assets.sources.errors import NewColumns
+from medallion_assets.sources.evolution import SchemaDiff, grown
+from medallion_assets.sources.formats.json import json_lines
+from medallion_assets.sources.inference import declared, seen_schema, with_hints
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.reading import partition_keys
+from medallion_assets.sources.schema_versions import newest, write_version
+from medallion_assets.sources.staging import Staging
+
+SAMPLE_FILES, SAMPLE_BYTES = 1000, 50 << 30
+"""What a first schema is inferred from at most: Auto Loader's limits."""
+
+FROZEN = ("none", "rescue")
+"""Modes in which a schema stays what it was first."""
+
+CARRY_TYPES = ("parquet", "orc", "avro")
+
+
+def schema_for(
+    spark: SparkSession,
+    source: Source,
+    files: Sequence[Entry],
+    staging: Staging,
+    folder: Path,
+    transaction: Transaction,
+) -> SchemaDiff:
+    """Return the schema this batch is read with, grown by what its files bring where the mode lets it.
+
+    A new version is written down before the batch is read: a replay finds it and reads alike.
+
+    Raises:
+        NewColumns: The mode is ``failOnNewColumns`` and there are some; nothing was written.
+    """
+    base = newest(folder)
+    growth = _growth(spark, source, files, staging, base)
+    schema = _whole(growth.schema, source, files)
+    known = base is not None or bool(source.schema)
+    if known and growth.added and source.evolution == "failOnNewColumns":
+        raise NewColumns(source.name, growth.added, [file.path for file in files])
+    brought = _brought_by(spark, source, files, staging, growth.added) if known else {}
+    # The first schema is no change.
+    whole = replace(growth, schema=schema, brought_by=brought) if known else SchemaDiff(schema)
+    if schema != base:
+        write_version(folder, whole, source, [file.path for file in files], transaction)
+    return whole
+
+
+def schema_beforehand(source: Source, files: Sequence[Entry], folder: Path) -> StructType | None:
+    """Return the schema this batch will be read with, None where only its files can say."""
+    fixed = _fixed(source, newest(folder))
+    return None if fixed is None else _whole(fixed, source, files)
+
+
+def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> StructType:
+    """Return the schema with the folders' columns and the hints' types."""
+    keys = [key for key in partition_keys(files, source) if key not in schema.names]
+    columns = [*schema.fields, *(StructField(key, StringType()) for key in keys)]
+    return with_hints(StructType(columns), source.schema_hints)
+
+
+def _fixed(source: Source, base: StructType | None) -> StructType | None:
+    """Return the columns where no file can change them any more."""
+    if source.evolution not in FROZEN:
+        return None
+    return _as_declared_now(source, base) if source.schema else base
+
+
+def _growth(
+    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, base: StructType | None
+) -> SchemaDiff:
+    fixed = _fixed(source, base)
+    if fixed is not None:
+        return SchemaDiff(fixed)
+    if source.schema:
+        base = _as_declared_now(source, base)
+    seen = seen_schema(spark, source, sampled(files) if source.evolution in FROZEN else files, staging)
+    if base is None:
+        return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
+    widening = source.evolution == "addNewColumnsWithTypeWidening"
+    return grown(base, _told(seen, base, source), widening, source.max_columns)
+
+
+def _as_declared_now(source: Source, base: StructType | None) -> StructType:
+    """Return the declared columns, which may have been changed since, and with them those that joined."""
+    told = declared(source)
+    if base is None or source.evolution in FROZEN:
+        return told
+    known = {field.name: field for field in base.fields}
+    widened = source.evolution == "addNewColumnsWithTypeWidening"
+    mine = [known.get(f.name, f) if widened else f for f in told.fields]
+    return StructType([*mine, *(f for f in base.fields if f.name not in told.names)])
+
+
+def _brought_by(
+    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, added: dict[str, str]
+) -> dict[str, str]:
+    """Return a file for each new column: by its header or schema, or by a look at the records' keys."""
+    tops = {name.split(".")[0] for name in added}
+    if source.format in ("json", "xml") and tops:
+        keys = json_lines(spark, files, staging).where("_why IS NULL")
+        keys = keys.select(F.explode(F.json_object_keys("value")).alias("key"), "_source_file")
+        found = keys.where(among("key", tops)).groupBy("key").agg(F.min("_source_file").alias("file"))
+        return {row["key"]: row["file"] for row in found.collect()}
+    return {name: file.path for name in tops for file in reversed(files) if name in file.header}
+
+
+def _told(seen: StructType, base: StructType, source: Source) -> StructType:
+    """Return what was seen with the known columns' types where the files themselves say nothing of types."""
+    if source.infer_column_types or source.format in CARRY_TYPES:
+        hinted = {h.name: h for h in with_hints(StructType(), source.schema_hints).fields}
+        return StructType([hinted.get(f.name, f) for f in seen.fields])
+    known = {f.name: f for f in base.fields}
+    return StructType([known.get(f.name, f) for f in seen.fields])
+
+
+def sampled(files: Sequence[Entry]) -> list[Entry]:
+    """Return the files a first schema is inferred from."""
+    chosen: list[Entry] = []
+    for file in files[:SAMPLE_FILES]:
+        if chosen and sum(f.size for f in chosen) + file.size > SAMPLE_BYTES:
+            break
+        chosen.append(file)
+    return chosen

@@ -1,0 +1,119 @@
+"""Second, safe copies of files that Spark cannot open or would read wrongly as they lie."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.avro import write_as_parquet
+from medallion_assets.sources.formats.line_parts import LineParts, line_parts
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.plain_pieces import plain_pieces
+
+PLAIN_PATH = re.compile(r"[\w /.@=,~-]+", re.ASCII)
+"""Paths outside this Hadoop takes for a glob, a URI scheme or an escape."""
+
+ENDINGS = {"rows": ".parquet"}
+MOST = 1 << 20
+"""Characters a path has at most."""
+
+
+Ahead = Callable[[Sequence[Entry], StructType], LineParts | None]
+
+
+class Staging:
+    """A folder of stand-ins for one micro-batch's odd files; gone once the batch is written."""
+
+    def __init__(self, folder: Path, source: Source, ahead: Ahead | None = None) -> None:
+        """Take a folder this batch alone uses; what an earlier, dead attempt left there goes.
+
+        Args:
+            folder: Where stand-ins go.
+            source: What the files come from.
+            ahead: Gives the parts of files that were made already.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        self.folder, self.source, self.ahead = folder, source, ahead
+        self.names: dict[str, str] = {}
+        self.made: dict[str, str] = {}
+        self.encoded = " " in str(folder)
+        self.parts: dict[tuple[object, ...], LineParts] = {}
+
+    def readable(self, file: Entry) -> str:
+        """Return a path Spark reads this file under: its own where that is safe."""
+        if file.layout in ("lines", "native") and PLAIN_PATH.fullmatch(file.path):
+            # Spark gives the path back as a URI, in which a space is encoded.
+            self.encoded = self.encoded or " " in file.path
+            return file.path
+        if file.path not in self.made:
+            self.made[file.path] = self._stand_in(file)
+        return self.made[file.path]
+
+    def in_parts(self, files: Sequence[Entry], schema: StructType) -> LineParts:
+        """Return files of JSON lines in two parts, what fits the schema and the rest; made once."""
+        key = (schema.json(), *(file.path for file in files))
+        if key not in self.parts:
+            made = self.ahead(files, schema) if self.ahead else None
+            folder = self.folder / f"parts-{len(self.parts)}"
+            self.parts[key] = made or line_parts(files, schema, self.source, folder)
+        return self.parts[key]
+
+    def original(self) -> Column:
+        """Return the path a row's file has in the landing zone, as a column."""
+        uri = F.col("_metadata.file_path")
+        path = F.regexp_replace(uri, "^file:(//)?", "")
+        if self.encoded:
+            path = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+        else:
+            # For each row of a batch the two above cost as much as parsing it.
+            path = F.when(uri.startswith("file:///"), F.substring(uri, len("file:///"), MOST)).otherwise(path)
+        if not self.names:
+            return path
+        # As one text: a literal for each of a thousand names takes the JVM gateway a second.
+        names = F.from_json(F.lit(json.dumps(self.names)), "map<string,string>")
+        return F.coalesce(F.try_element_at(names, F.col("_metadata.file_name")), path)
+
+    def discard(self) -> None:
+        """Remove the stand-ins."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _stand_in(self, file: Entry) -> str:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        linked = file.layout in ("lines", "native")
+        suffix = "".join(Path(file.path).suffixes[-2:]) if linked else ENDINGS.get(file.layout, ".txt")
+        plain = re.sub(r"[^\w.]", "", suffix, flags=re.ASCII)
+        target = self.folder / f"file-{len(self.names):06d}{plain}"
+        self.names[target.name] = file.path
+        if linked:
+            _link(file.path, target)
+        elif file.layout == "rows":
+            self._as_parquet(file, target)
+        else:
+            with target.open("wb") as copy:
+                copy.writelines(plain_pieces(file, self.source))
+        return str(target)
+
+    def _as_parquet(self, file: Entry, target: Path) -> None:
+        try:
+            write_as_parquet(Path(file.path), target)
+        except OSError:
+            raise
+        except Exception as broken:
+            # The counts of its blocks were whole, and fastavro raises whatever it trips over inside them.
+            raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
+
+
+def _link(path: str, target: Path) -> None:
+    try:
+        os.link(path, target)
+    except OSError:
+        # Another file system, or one without hard links.
+        shutil.copyfile(path, target)

@@ -1,0 +1,72 @@
+"""Rescued fields put into their columns, once the schema knows them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructField
+
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.merge import signed
+from medallion_assets.delta.names import literal, quoted
+from medallion_assets.sources.deduplicate_files import PROVENANCE
+from medallion_assets.sources.rescue import FIELDS
+
+OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
+KEPT = "'_file_path'"
+
+
+def unrescue(
+    spark: SparkSession,
+    path: Path,
+    rescued: str,
+    files: Sequence[str],
+    transaction: Transaction,
+    dry_run: bool,
+) -> int:
+    """Fills columns that are NULL from their row's rescued data where the value fits; gives how many rows.
+
+    A field that went into its column leaves the rescued data; a row that has none left has NULL there.
+
+    Args:
+        spark: The session.
+        path: The table.
+        rescued: Its rescued data column.
+        files: Ends of the paths of the landing files concerned; all where there are none.
+        transaction: Who writes.
+        dry_run: Only count.
+    """
+    table = DeltaTable.forPath(spark, str(path))
+    fields = [f for f in table.toDF().schema.fields if f.name not in (*OURS, rescued)]
+    told = f"from_json({quoted(rescued)}, '{FIELDS}')"
+    placed = F.expr(f"array_compact(array({', '.join(_placed(f, told) for f in fields)}))")
+    ends = [F.endswith("_source_file", F.lit(name)) for name in files]
+    chosen = F.col(quoted(rescued)).isNotNull() & (F.size(placed) > 0)
+    if ends:
+        chosen = chosen & F.greatest(F.lit(False), *ends)
+    rows = table.toDF().where(chosen).count()
+    if rows and not dry_run:
+        left = f"map_filter({told}, (k, v) -> NOT array_contains(array_compact(array("
+        left += f"{', '.join(_placed(f, told) for f in fields)})), k))"
+        empty = f"size(map_filter({left}, (k, v) -> k <> {KEPT})) = 0"
+        sets: dict[str, str | Column] = {quoted(f.name): F.expr(_value(f, told)) for f in fields}
+        sets[quoted(rescued)] = F.expr(f"if({empty}, NULL, to_json({left}))")
+        with signed(spark, transaction):
+            table.update(chosen, sets)
+    return rows
+
+
+def _placed(field: StructField, told: str) -> str:
+    name = literal(field.name)
+    return f"if({quoted(field.name)} IS NULL AND {_fitting(field, told)} IS NOT NULL, {name}, NULL)"
+
+
+def _value(field: StructField, told: str) -> str:
+    return f"coalesce({quoted(field.name)}, {_fitting(field, told)})"
+
+
+def _fitting(field: StructField, told: str) -> str:
+    kind = field.dataType.simpleString()
+    return f"try_variant_get(try_element_at({told}, {literal(field.name)}), '$', '{kind}')"

@@ -1,0 +1,106 @@
+"""A dry run of a load: unseen files against schema and mode, nothing written."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.session import start_session
+from medallion_assets.settings import Settings
+from medallion_assets.sources.batch_records import noting_nothing, records_with_schema
+from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
+from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.staging import Staging
+
+PREVIEW = 50
+"""Rows a preview shows at most, as VALIDATE n ROWS does."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a load would do.
+
+    Attributes:
+        files, corrupt_files: Files it would read, and files it could not.
+        good, bad: Records that would be rows, and those that would be quarantined.
+        columns: The schema the rows would have, as DDL.
+        reasons: Why records would be quarantined, with their number.
+        preview: The first rows.
+    """
+
+    files: int
+    corrupt_files: int
+    good: int
+    bad: int
+    columns: str
+    reasons: dict[str, int]
+    preview: tuple[dict[str, Any], ...] = ()
+
+
+def validated(
+    place: LoadTarget,
+    look: DiscoveryOptions,
+    spark: SparkSession | None,
+    settings: Settings,
+    rows: int,
+    start: Callable[[], SparkSession] | None = None,
+    judge: Callable[[DataFrame], None] | None = None,
+) -> Validation:
+    """Read what a load would take and judges it; ``rows`` below 0 reads all, else so many at most.
+
+    Args:
+        place: Where a load would put it.
+        look: How the landing zone is looked at.
+        spark: The session, or None: started only where something is there to read.
+        settings: What a session is started with.
+        rows: Records to read at most; below 0 for all.
+        start: Gives the session instead.
+        judge: Takes the records that fit, in the columns of ``reading``, to judge them further.
+
+    Raises:
+        BatchRefused: The load itself would be refused, with the same words.
+    """
+    entries = entries_of(Path(place.source.path), place.ledger, place.source, look)
+    files = [entry for entry in entries if entry.status == ADMITTED]
+    corrupt = len(entries) - len(files)
+    if not files:
+        return Validation(0, corrupt, 0, 0, "", {})
+    with noting_nothing(place) as aside:
+        session = spark or (start() if start else start_session(settings))
+        return _judged(session, files, aside, rows, corrupt, judge)
+
+
+def _judged(
+    spark: SparkSession,
+    files: list[Entry],
+    place: LoadTarget,
+    rows: int,
+    corrupt: int,
+    judge: Callable[[DataFrame], None] | None,
+) -> Validation:
+    transaction = Transaction("validate", 0, {"run_id": "validate", "generation": 0})
+    staging = Staging(place.state / "staging", place.source)
+    growth, records = records_with_schema(spark, files, place, staging, transaction)
+    looked = records if rows < 0 else records.limit(rows)
+    looked = looked.cache()
+    counts = Counter(
+        {r["_reason"]: r["n"] for r in looked.groupBy("_reason").agg(F.count("*").alias("n")).collect()}
+    )
+    good = counts.pop(None, 0)
+    shown = (
+        looked.where("_reason IS NULL")
+        .drop("_raw", "_reason")
+        .limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
+    )
+    preview = tuple(row.asDict() for row in shown.collect())
+    if judge:
+        judge(looked.where("_reason IS NULL"))
+    looked.unpersist()
+    columns = growth.schema.simpleString()
+    return Validation(len(files), corrupt, good, sum(counts.values()), columns, dict(counts), preview)

@@ -1,0 +1,126 @@
+"""Gates and full refreshes: worked out aside, judged, and published whole or not at all."""
+
+import sys
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare import Pipeline, expect, stream, unique
+from medallion_assets.declare.errors import DeclarationError, GateClosed
+from medallion_assets.delta import log
+from medallion_assets.lake import staging as aside
+from medallion_assets.operations import VERBS
+from medallion_assets_tests.shop import ABOVE_ZERO, orders_file, orders_of
+
+pytestmark = pytest.mark.spark
+ONE_EACH = unique("one_each", "id", "fail")
+SUMS = "SELECT total, sales FROM t"
+
+
+def gated(*rules):
+    shop = Pipeline("shop")
+    orders = orders_of(shop, allow_overwrites="replace", settle_seconds=0)
+
+    @shop.silver(expectations=rules, write_audit_publish=True)
+    def sales(orders=stream(orders)):
+        """One row per sale."""
+        return orders.select("id", "total")
+
+    @shop.gold(output_mode="complete", row_count_column="sales", write_audit_publish=True)
+    def totals(sales=stream(sales)):
+        """One row per kind of sale."""
+        return sales.groupBy(F.lit("all").alias("of")).agg(
+            F.sum("total").alias("total"), F.count("*").alias("sales")
+        )
+
+    return orders, sales, totals
+
+
+def test_a_batch_that_breaks_a_blocking_check_is_kept_back_until_it_is_mended(
+    drop, refreshed, rows_of, lake, no_spark
+):
+    orders, sales, totals = gated(ONE_EACH, ABOVE_ZERO)
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    refreshed(orders, sales, totals)
+    stood = log.version(lake.path(sales)), log.version(lake.quarantine(sales))
+    drop("shop/orders", "b.json", orders_file((1, 7), (3, 9), (4, -2)))
+    refreshed(orders)
+    with pytest.raises(GateClosed, match=r"shop/silver/sales: .* one_each: 1 keys .* Nothing was published"):
+        refreshed(sales)
+    assert (log.version(lake.path(sales)), log.version(lake.quarantine(sales))) == stood
+    assert not list(lake.root.rglob("_aside/*"))
+    drop("shop/orders", "b.json", orders_file((3, 9), (4, -2), (5, 1)))
+    refreshed(orders, sales, totals)
+    assert rows_of("shop/silver/sales", "SELECT id FROM t ORDER BY id") == [{"id": i} for i in (1, 3, 5)]
+    assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
+    assert rows_of("shop/gold/totals", SUMS) == [{"total": 15, "sales": 3}]
+
+
+DEATHS = [("_carry_commits", "before"), ("_exchange_state", "before"), ("_exchange_state", "after")]
+
+
+@pytest.mark.parametrize(("step", "when"), DEATHS)
+def test_a_publishing_that_dies_is_ended_by_the_next_run(
+    drop, refreshed, do, rows_of, monkeypatch, step, when
+):
+    tables = gated(ABOVE_ZERO)
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    refreshed(*tables)
+    drop("shop/orders", "b.json", orders_file((3, 9), (4, -2)))
+    refreshed(tables[0])
+    real = getattr(aside, step)
+
+    def dies(*args):
+        if when == "after":
+            real(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(aside, step, dies)
+    with pytest.raises(KeyboardInterrupt):
+        refreshed(tables[1])
+    monkeypatch.setattr(aside, step, real)
+    # Work aside on another table leaves alone what is half published.
+    do("full_refresh", tables[2])
+    refreshed(*tables)
+    drop("shop/orders", "c.json", orders_file((6, 1)))
+    refreshed(*tables)
+    assert rows_of("shop/gold/totals", SUMS) == [{"total": 15, "sales": 3}]
+    assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
+
+
+@pytest.mark.parametrize("step", ["begin_anew", "take_new", "remember"])
+def test_a_full_refresh_that_dies_leaves_the_table_as_it_was_or_whole(
+    drop, refreshed, do, rows_of, monkeypatch, step
+):
+    tables = gated(ABOVE_ZERO)
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    refreshed(*tables)
+    module = sys.modules[VERBS["full_refresh"].__module__]
+    real = getattr(module, step)
+
+    def dies_after(*args):
+        real(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, step, dies_after)
+    changed = gated(expect("above_minus_two", "total > -2"))
+    with pytest.raises(KeyboardInterrupt):
+        do("full_refresh", changed[1])
+    monkeypatch.setattr(module, step, real)
+    assert rows_of("shop/silver/sales", "SELECT id FROM t") == [{"id": 1}]
+    drop("shop/orders", "b.json", orders_file((3, 9)))
+    refreshed(*changed)
+    assert rows_of("shop/gold/totals", SUMS) == [{"total": 14, "sales": 2}]
+    assert "2 rows before, 3 now" in do("full_refresh", changed[1]).does
+    refreshed(*changed)
+    assert rows_of("shop/gold/totals", SUMS) == [{"total": 13, "sales": 3}]
+
+
+def test_bronze_takes_no_gate(lake):
+    shop = Pipeline("shop")
+    with pytest.raises(DeclarationError, match="a gate is for silver and gold"):
+
+        @shop.bronze(write_audit_publish=True)
+        def orders(files=shop.landing("orders", format="json")):  # noqa: B008
+            """One row per order."""
+            return files

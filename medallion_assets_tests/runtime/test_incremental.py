@@ -1,0 +1,181 @@
+"""Incremental gold equals complete gold after every increment, with corrections among them."""
+
+import json
+import random
+import shutil
+from dataclasses import dataclass
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare import Pipeline, expect, stream
+from medallion_assets.delta import log
+from medallion_assets.quality.conservation import balance
+from medallion_assets.runs.refresh import refresh
+from medallion_assets.simulators import land
+from medallion_assets_tests.shop import json_lines
+
+pytestmark = pytest.mark.spark
+INCREMENTS = 10
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What is counted, of whom, and by which day."""
+
+    schema: str
+    keys: tuple[str, ...]
+    who: str
+    value: str
+    day: str
+    wrong: tuple[float, ...]
+
+
+DOMAINS = {
+    "health": Domain("device_id INT, mrn LONG, time DOUBLE, heartrate DOUBLE", ("device_id", "mrn", "time"),
+                     "mrn", "heartrate", "to_date(timestamp_seconds(time))", (-1.0, 61.5, 99.25)),
+    "commerce": Domain("order_id STRING, customer_id STRING, store_id STRING, order_datetime STRING, "
+                       "total_amount DOUBLE", ("order_id",), "store_id", "total_amount",
+                       "to_date(try_cast(order_datetime AS TIMESTAMP))", (-5.0, 10.5)),
+    "school": Domain("enroll_id STRING, enroll_timestamp LONG, quantity LONG, student_id STRING",
+                     ("enroll_id",),
+                     "student_id", "quantity", "to_date(timestamp_seconds(enroll_timestamp))", (0, 3)),
+}  # fmt: skip
+
+
+def chain(domain):
+    ward, of = Pipeline("ward"), DOMAINS[domain]
+
+    @ward.bronze()
+    def recordings(
+        files=ward.landing("recordings", format="json", schema=of.schema, allow_overwrites="replace"),  # noqa: B008
+    ):
+        """One row per recording."""
+        return files
+
+    @ward.silver(unique_by=of.keys, expectations=[expect("above_zero", f"{of.value} > 0")])
+    def clean(recordings=stream(recordings)):
+        """One row per recording with a value above zero."""
+        asked = dict.fromkeys((*of.keys, of.who, of.value))
+        return recordings.select(*asked, F.expr(of.day).alias("day"))
+
+    def totals(rows):
+        value = F.col(of.value)
+        sums = F.avg(value).alias("mean"), F.sum(value).alias("total"), F.min(value).alias("least")
+        grouped = rows.groupBy(F.col(of.who).alias("who"), "day")
+        return grouped.agg(F.count("*").alias("rows"), *sums, F.max(value).alias("most"))
+
+    def distinct(rows):
+        several = F.approx_count_distinct(of.value).alias("values")
+        return rows.groupBy(F.col(of.who).alias("who")).agg(several, F.count("*").alias("rows"))
+
+    def gold(query, mode):
+        def summed(clean=stream(clean)):
+            """One row per person, summed."""
+            return query(clean)
+
+        summed.__name__ = f"{query.__name__}_{mode}"
+        return ward.gold(output_mode=mode, row_count_column="rows")(summed)
+
+    queries = (totals, distinct) if domain == "health" else (totals,)
+    return recordings, clean, *(gold(q, m) for q in queries for m in ("complete", "incremental"))
+
+
+@pytest.fixture
+def lines_of(shared, tmp_path):
+    """Return a domain's records: real ones of health and commerce, the school's simulated."""
+
+    def read(domain):
+        folder = tmp_path / "simulated"
+        if domain == "school":
+            land("school", folder, 2)
+        files = folder.rglob("enrollments*.json") if domain == "school" else shared(domain).rglob("*.json")
+        found = [line for file in sorted(files) for line in file.read_text().splitlines() if line]
+        return found[: 8000 if domain == "health" else 2000]
+
+    return read
+
+
+def gold_of(lake, table):
+    rows = log.rows(lake.path(table), "SELECT * FROM t")
+    kept = [{k: v for k, v in r.items() if not k.startswith("_partial_")} for r in rows]
+    return {(r["who"], str(r.get("day"))): [v for k, v in r.items() if k not in ("who", "day")] for r in kept}
+
+
+def assert_equal(lake, complete, incremental):
+    whole, merged = gold_of(lake, complete), gold_of(lake, incremental)
+    assert whole.keys() == merged.keys()
+    for key, values in whole.items():
+        assert merged[key] == pytest.approx(values, rel=1e-9), (complete.key, key)
+
+
+def correct(file, chance, of):
+    """Take some records out of a landed file and changes others, as its sender might."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    kept = [r for r in rows if chance.random() > 0.1]
+    for row in chance.sample(kept, min(20, len(kept))):
+        row[of.value] = chance.choice(of.wrong)
+    file.write_text(json_lines(*kept))
+
+
+@pytest.mark.parametrize(
+    "domain", [d if d == "health" else pytest.param(d, marks=pytest.mark.thorough) for d in DOMAINS]
+)
+def test_both_forms_are_equal_on_real_records_after_each_of_ten_increments(lake, spark, lines_of, domain):
+    chance, tables, real = random.Random(3), chain(domain), lines_of(domain)
+    landing = lake.settings.landing / "ward/recordings"
+    landing.mkdir(parents=True)
+    share = len(real) // INCREMENTS
+    strategies = set()
+    for number in range(INCREMENTS):
+        part = real[number * share : (number + 1) * share]
+        (landing / f"{number:02d}.json").write_text("\n".join(part) + "\n")
+        if number % 3 == 2:
+            correct(landing / f"{chance.randrange(number):02d}.json", chance, DOMAINS[domain])
+        if number == 5:
+            # As a process leaves it that died between a table's commit and its checkpoint's.
+            for table in tables[1:]:
+                commits = lake.state(table, "checkpoint") / "commits"
+                last = max(int(f.name) for f in commits.iterdir() if f.name.isdigit())
+                (commits / str(last)).unlink()
+                (commits / f".{last}.crc").unlink(missing_ok=True)
+        for table in tables:
+            done = refresh(table, lake, lambda: spark)
+            strategies |= {b.strategy.partition(":")[0] for b in done.batches}
+            assert balance(table, lake).holds, f"{number}: {balance(table, lake)}"
+        for at in range(2, len(tables), 2):
+            assert_equal(lake, *tables[at : at + 2])
+    assert strategies >= {"merged", "recomputed for the groups it touches"}
+
+
+def test_a_lost_checkpoint_neither_doubles_nor_loses_in_an_incremental_aggregate(lake, spark, drop):
+    tables = chain("health")
+    line = '{"device_id": 1, "mrn": 7, "time": %d, "heartrate": 60.0}\n'
+    drop("ward/recordings", "1.json", "".join(line % t for t in range(5)))
+    for table in tables[:4]:
+        refresh(table, lake, lambda: spark)
+    shutil.rmtree(lake.state(tables[3], "checkpoint"))
+    drop("ward/recordings", "2.json", "".join(line % t for t in range(5, 8)))
+    for table in tables[:4]:
+        refresh(table, lake, lambda: spark)
+    assert [v[0] for v in gold_of(lake, tables[3]).values()] == [8]
+
+
+def test_an_aggregate_tells_the_rows_that_came_and_the_groups_it_wrote(lake, spark, drop):
+    tables = chain("health")
+
+    def told_after(name, *people, heartrate=60.0):
+        line = {"device_id": 1, "heartrate": heartrate}
+        times = enumerate(people, 100 * int(name))
+        drop(
+            "ward/recordings", f"{name}.json", json_lines(*({**line, "time": t, "mrn": p} for t, p in times))
+        )
+        done = [refresh(table, lake, lambda: spark) for table in tables[:4]][2:]
+        return [(d.total("read"), d.total("written")) for d in done]
+
+    assert told_after("1", 7, 7, 7, 7, 7) == [(5, 1), (5, 1)]
+    assert told_after("2", 7, 8, 8) == [(3, 2), (3, 2)]
+    # Complete mode writes every group; incremental only the one that is new.
+    assert told_after("3", 9) == [(1, 3), (1, 1)]
+    # A correction makes what keeps state begin anew.
+    assert told_after("3", 9, heartrate=70.0) == [(9, 3), (1, 1)]

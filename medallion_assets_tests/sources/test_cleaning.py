@@ -1,0 +1,67 @@
+"""Landing files go only when every table that reads them has them, and the ledger says where to."""
+
+import json
+
+import pytest
+
+from medallion_assets.declare import Pipeline
+from medallion_assets.reports import files_of
+from medallion_assets.runs.refresh import refresh
+from medallion_assets.sources import Source
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources.errors import SourceError
+
+
+@pytest.mark.spark
+def test_files_are_moved_after_every_reader_has_them_and_never_read_again(drop, lake, spark, tmp_path):
+    shop = Pipeline("shop")
+    kept = {"clean_source": "MOVE", "clean_source_move_destination": str(tmp_path / "old")}
+    moving = shop.landing("orders", format="json", clean_source_retention_days=0, **kept)
+    staying = shop.landing("orders", format="json")
+
+    @shop.bronze()
+    def first(files=moving):
+        """One row per order."""
+        return files
+
+    @shop.bronze()
+    def second(files=staying):
+        """One row per order."""
+        return files
+
+    file = drop("shop/orders", "a.json", json.dumps({"id": 1}))
+    refresh(first, lake, lambda: spark)
+    assert file.exists()
+    refresh(second, lake, lambda: spark)
+    refresh(first, lake, lambda: spark)
+    assert not file.exists()
+    assert (tmp_path / "old" / "a.json").exists()
+    (row,) = files_of(first, lake)
+    assert (row["archive_mode"], row["move_location"]) == ("MOVE", str(tmp_path / "old" / "a.json"))
+    assert refresh(first, lake, lambda: spark).skipped == "nothing new"
+
+
+@pytest.mark.spark
+def test_a_file_within_its_retention_or_changed_since_stays(landed, autoload, tmp_path):
+    options = {"clean_source": "MOVE", "clean_source_move_destination": str(tmp_path / "old")}
+    folder = landed(a__json='{"id":1}')
+    autoload(folder, "json", clean_source_retention_days=1, **options)
+    assert (folder / "a.json").exists()
+    landed(a__json='{"id":1}\n{"id":2}')
+    result = autoload(folder, "json", clean_source_retention_days=0, **options)
+    assert (folder / "a.json").exists()
+    assert not any(row["archive_time"] for row in outcomes.rows(result.ledger))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clean_source": "BURN"},
+        {"clean_source": "MOVE"},
+        {"clean_source": "DELETE", "clean_source_retention_days": 7},
+        {"clean_source_move_destination": "x"},
+    ],
+)
+def test_cleaning_that_cannot_be_meant_is_refused(options):
+    with pytest.raises(SourceError, match="things"):
+        Source("things", "json", **options)

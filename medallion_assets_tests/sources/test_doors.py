@@ -1,0 +1,154 @@
+"""The notebook's door through trouble: odd names, lost checkpoints, files that vanish or come late."""
+
+import json
+import os
+import re
+import shutil
+
+import pytest
+
+from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.sources import autoload_to_table, create_table_as
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources.errors import TableLost
+from medallion_assets.sources.ledger import rows as ledger_rows
+
+pytestmark = pytest.mark.spark
+ODD = [
+    "a b", "a'b", 'a"b', "a%20b", "a%zz", "a?b", "a*b", "[1]", "{x}", "a\\b", "c:d", "a\nb", "a\tb", "é",
+    "😀", "#a", "a+b", "a=b", "~a", "-a", "$(a)", ";DROP TABLE t", "a&b", " a", "a.json.gz", "x" * 240,
+]  # fmt: skip
+
+
+def test_every_odd_name_loads_exactly_once_or_says_why(landed, autoload, rows):
+    folder = landed(**{f"{name}.json": json.dumps({"n": name}) for name in ODD if name != "a.json.gz"})
+    (folder / "a.json.gz").write_bytes(b'{"n":"gz"}')
+    (folder / os.fsdecode(b"bad\xff.json")).write_bytes(b'{"n":"x"}')
+    result = autoload(folder, "json")
+    names = sorted(row["n"] for row in rows(result, "n"))
+    assert names == sorted(name for name in ODD if name != "a.json.gz")
+    why = {
+        row["reason"] for row in ledger_rows(result.ledger, "SELECT * FROM ledger WHERE status <> 'admitted'")
+    }
+    assert why == {"its name is not UTF-8", "its name says gzip, its bytes do not"}
+    files = {row["_source_file"].rpartition("/")[2] for row in rows(result, "_source_file")}
+    assert files == {f"{name}.json" for name in ODD if name != "a.json.gz"}
+
+
+def test_a_lost_checkpoint_neither_doubles_nor_loses(landed, autoload, rows, tmp_path, refused):
+    folder = landed(a__json='{"id":1}\nbroken\n', b__json="broken too\n")
+    autoload(folder, "json")
+    (tmp_path / "checkpoints" / "t").rename(tmp_path / "gone")
+    landed(c__json='{"id":2}\n')
+    result = autoload(folder, "json")
+    assert sorted(row["id"] for row in rows(result)) == ["1", "2"]
+    assert [text for text, _ in refused(result)] == ["broken", "broken too"]
+
+
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_lost_once_it_is_removed(
+    landed, autoload, rows, tmp_path
+):
+    folder = landed(a__json='{"id":1}\n')
+    autoload(folder, "json")
+    landed(b__json='{"id":2}\n')
+    stream = tmp_path / "checkpoints" / "t" / "stream"
+    (stream / "offsets" / "0").write_text("")
+    with pytest.raises(DamagedCheckpoint, match=f"remove {stream} and load again"):
+        autoload(folder, "json")
+    shutil.rmtree(stream)
+    assert sorted(row["id"] for row in rows(autoload(folder, "json"))) == ["1", "2"]
+
+
+def test_a_table_that_went_is_refused_and_loaded_anew_once_what_is_remembered_goes_too(
+    landed, autoload, rows, refused
+):
+    folder = landed(a__json='{"id":1}\nbroken\n')
+    first = autoload(folder, "json")
+    shutil.rmtree(first.path)
+    landed(b__json='{"id":2}\n')
+    with pytest.raises(TableLost, match="put the table back") as said:
+        autoload(folder, "json")
+    for named in re.findall(r"(?:remove|and) (/\S+)", str(said.value)):
+        shutil.rmtree(named)
+    result = autoload(folder, "json")
+    assert sorted(row["id"] for row in rows(result)) == ["1", "2"]
+    assert [text for text, _ in refused(result)] == ["broken"]
+
+
+def test_a_table_has_its_name_in_the_session_that_just_loaded_it(landed, lake, spark, tmp_path):
+    folder = landed(a__json='{"id":1}\n')
+    autoload_to_table(folder, "json", "web.bronze.just_now", tmp_path / "checkpoint")
+    assert spark.table("web.bronze.just_now").count() == 1
+    create_table_as("web.bronze.copied", "SELECT id FROM web.bronze.just_now")
+    assert spark.table("web.bronze.copied").count() == 1
+
+
+def test_a_file_deleted_before_it_was_read_is_missing_and_taken_when_it_is_back(
+    landed, autoload, monkeypatch
+):
+    folder = landed(a__json='{"id":1}\n', b__json='{"id":2}\n')
+    from medallion_assets.sources import loaders as doors
+
+    real = doors.load_files
+
+    def after_a_deletion(spark, files, place, transaction, write):
+        (folder / "a.json").unlink(missing_ok=True)
+        return real(spark, files, place, transaction, write)
+
+    monkeypatch.setattr(doors, "load_files", after_a_deletion)
+    first = autoload(folder, "json")
+    assert (first.rows_loaded, first.files_missing, first.rows_unaccounted) == (1, 1, 0)
+    monkeypatch.setattr(doors, "load_files", real)
+    landed(a__json='{"id":1}\n')
+    assert autoload(folder, "json").rows_loaded == 1
+
+
+def test_an_overwritten_file_is_reported_or_appended_as_asked(landed, autoload, rows):
+    folder = landed(a__json='{"id":1}\n')
+    autoload(folder, "json")
+    autoload(folder, "json", "both", allow_overwrites="append")
+    landed(a__json='{"id":1}\n{"id":2}\n')
+    kept = autoload(folder, "json")
+    assert (kept.rows_loaded, kept.files_refused) == (0, 1)
+    assert autoload(folder, "json", "both", allow_overwrites="append").rows_loaded == 2
+
+
+def test_an_empty_file_that_is_filled_later_loads(landed, autoload):
+    folder = landed(a__json="")
+    autoload(folder, "json")
+    landed(a__json='{"id":1}\n')
+    assert autoload(folder, "json").rows_loaded == 1
+
+
+def test_late_and_future_files_load_like_any_other(landed, autoload):
+    folder = landed(a__json='{"id":1}\n')
+    autoload(folder, "json")
+    landed(old__json='{"id":2}\n', future__json='{"id":3}\n')
+    os.utime(folder / "old.json", (1, 1))
+    os.utime(folder / "future.json", (4_000_000_000, 4_000_000_000))
+    assert autoload(folder, "json").rows_loaded == 2
+
+
+def test_the_keys_of_folders_become_columns(landed, autoload, rows):
+    folder = landed(
+        **{"day=2024-01-01/a.json": '{"id":1}', "day=x%20y/b.json": '{"id":2}', "c.json": '{"id":3}'}
+    )
+    assert {row["id"]: row["day"] for row in rows(autoload(folder, "json"))} == {
+        "1": "2024-01-01",
+        "2": "x y",
+        "3": None,
+    }
+
+
+def test_a_glob_a_window_and_existing_files_choose_what_is_taken(landed, autoload):
+    folder = landed(**{"x1/a.json": '{"id":1}', "y1/a.json": '{"id":2}', "x2/deep/a.json": '{"id":3}'})
+    assert autoload(folder / "x*", "json", "glob").rows_loaded == 2
+    assert autoload(folder, "json", "later", include_existing_files=False).rows_loaded == 0
+    os.utime(folder / "x1" / "a.json", (1, 1))
+    assert autoload(folder, "json", "window", modified_before="1990-01-01").rows_loaded == 1
+
+
+def test_files_and_bytes_of_a_batch_are_limited_together(landed, autoload):
+    folder = landed(**{f"{i}.json": '{"id":1}' for i in range(5)})
+    result = autoload(folder, "json", max_files_per_trigger=2)
+    assert len({row["batch_id"] for row in outcomes.rows(result.ledger)}) == 3
