@@ -1,8 +1,8 @@
 """The project a command is run in: which pipelines it declares, and where that is written.
 
 ``MEDALLION_PIPELINES``, or ``pipelines`` under ``[tool.medallion]`` in the nearest ``pyproject.toml`` above
-the current folder, names a module. Its ``PIPELINES`` (a mapping or a list) are the project's pipelines; without
-that name, every ``Pipeline`` of the module.
+the current folder, names a module. Its ``PIPELINES`` (a mapping or a list) are the project's pipelines;
+without that name, every ``Pipeline`` of the module.
 """
 
 import sys

@@ -87,7 +87,7 @@ def _project_table(folder: Path) -> dict[str, Any] | None:
 
 
 class _ProjectSettings(PydanticBaseSettingsSource):
-    """The settings of ``[tool.medallion]``; relative folders are below the project's folder."""
+    """The settings of ``[tool.medallion]``; relative folders, the default ones too, are in the project's."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
         """Return one field's value, None where pyproject.toml does not set it."""
