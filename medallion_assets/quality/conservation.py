@@ -26,6 +26,7 @@ class Balance:
         incoming: Records in the files taken, or rows upstream committed up to the table's position.
         rows, quarantined, duplicates, dropped: What they became.
         waiting: Rows in windows that are still open, and so not written yet.
+        noun: What ``rows`` are: rows in the table, or upstream rows that its groups or states hold.
     """
 
     table: str
@@ -35,6 +36,7 @@ class Balance:
     duplicates: int = 0
     dropped: int = 0
     waiting: int = 0
+    noun: str = "rows"
 
     @property
     def missing(self) -> int:
@@ -49,7 +51,7 @@ class Balance:
 
     def __str__(self) -> str:
         """Return the equation as a line to read."""
-        parts = f"{self.rows} rows + {self.quarantined} quarantined"
+        parts = f"{self.rows} {self.noun} + {self.quarantined} quarantined"
         parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
         parts += f" + {self.dropped} dropped" if self.dropped else ""
         parts += f" + {self.waiting} in open windows" if self.waiting else ""
@@ -73,6 +75,7 @@ def balance(table: Table, lake: Lake) -> Balance:
         held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
+        noun="applied" if table.scd else "rows",
     )
 
 
@@ -81,7 +84,7 @@ def _of_groups(table: Table, lake: Lake, waiting: int) -> Balance:
     quarantine, times = lake.quarantine(table), table.window_overlap
     held = held_rows(quarantine, QUERY) * times + held_rows(quarantine, LATE)
     rows = _rows_stood_for(table, lake.path(table))
-    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting)
+    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting, noun="in groups")
 
 
 def _of_all_flows(table: Table, lake: Lake) -> Balance:
@@ -95,6 +98,7 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
         parts[0].quarantined,
         sum(part.duplicates for part in parts),
         sum(part.dropped for part in parts),
+        noun=parts[0].noun,
     )
 
 
