@@ -83,10 +83,7 @@ def text_of(value):
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, (dt.datetime, dt.time)):
-        nanos = getattr(value, "nanosecond", 0)
-        return value.replace(tzinfo=None).isoformat(timespec="microseconds")[:26] + (
-            f"{nanos:03d}" if nanos else ""
-        )
+        return value.replace(tzinfo=None).isoformat(timespec="microseconds")[:26]
     if isinstance(value, dt.timedelta):
         return str(value // dt.timedelta(microseconds=1))
     if isinstance(value, float):
@@ -134,9 +131,8 @@ def loaded_cells(spark, result, names):
                 value = kept[name].removesuffix("+00:00") if isinstance(kept[name], str) else kept[name]
                 rescued.add((name, row["n"]))
             if row["_source_file"].endswith(f"/{result_file(name)}"):
-                found[name, row["n"]] = text_of(
-                    json.loads(value) if name == "struct_by_case" and value else value
-                )
+                value = json.loads(value or "null") if name == "struct_by_case" else value
+                found[name, row["n"]] = text_of(value)
     return found, rescued
 
 
@@ -145,8 +141,21 @@ def result_file(name):
     return "odd" if name in ODD else "good"
 
 
-ODD = {"f16", "time_ms", "time_us", "time_ns", "long_decimal", "ns", "ns_zoned", "list_ns", "list_f16", "uuid",
-       "struct_time", "struct_by_case", "untyped", "list_untyped", "back`tick"}  # fmt: skip
+ODD = {
+    *(
+        "f16",
+        "time_ms",
+        "time_us",
+        "time_ns",
+        "long_decimal",
+        "ns",
+        "ns_zoned",
+        "list_ns",
+        "list_f16",
+        "uuid",
+    ),
+    *("uuid", "struct_time", "struct_by_case", "untyped", "list_untyped", "back`tick"),
+}
 
 
 def orc_takes(name):

@@ -60,7 +60,7 @@ def avro_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return an Avro file's schema and rows."""
     with path.open("rb") as file:
         written = fastavro.reader(file).writer_schema
-    record = expand_schema(written)
+    record: Any = expand_schema(written)
     schema = arrow_schema(written)
     # A decimal may have more digits than its type says.
     kinds = [_type(field["type"], MOST_DIGITS) for field in record["fields"]]
@@ -91,12 +91,13 @@ def arrow_schema(written: Any) -> pa.Schema:
     return pa.schema([pa.field(field["name"], _type(field["type"])) for field in record["fields"]])
 
 
-def _records(path: Path, written: Any) -> Iterator[dict[str, Any]]:
+def _records(path: Path, written: Any) -> Iterator[Any]:
     plain = fastavro.parse_schema(_without_logical_types(written))
     with path.open("rb") as file:
-        for block in fastavro.block_reader(file):
+        blocks: Iterator[Any] = fastavro.block_reader(file)
+        for block in blocks:
             for _ in range(block.num_records):
-                yield fastavro.schemaless_reader(block.bytes_, plain, None, return_named_type=True)  # type: ignore[misc]
+                yield fastavro.schemaless_reader(block.bytes_, plain, None, return_named_type=True)
 
 
 def _without_logical_types(avro: Any) -> Any:
@@ -157,7 +158,7 @@ def _real(branches: list[Any]) -> list[Any]:
 def _is_decimal(avro: dict[str, Any]) -> bool:
     precision, scale = avro.get("precision", 0), avro.get("scale", 0)
     named = avro.get("logicalType") == "decimal" and avro["type"] in ("bytes", "fixed")
-    # Avro: a logical type that is not valid is ignored. Of more digits the bytes are kept, for want of a type.
+    # Avro: an invalid logical type is ignored. Of more digits the bytes are kept, for want of a type.
     whole = named and isinstance(precision, int) and isinstance(scale, int)
     return whole and 0 <= scale <= precision and 0 < precision <= MOST_DIGITS
 

@@ -35,7 +35,8 @@ class Columnar(NamedTuple):
     """The rows of files that share one schema.
 
     Attributes:
-        rows: Columns ``c0``, ``c1`` ..., where a copy was read ``MISFITS``, ``_source_file``, ``_source_modified_at``.
+        rows: Columns ``c0``, ``c1`` ...; ``MISFITS`` where a copy was read; ``_source_file`` and
+            ``_source_modified_at``.
         fields: The files' own columns in that order, by their own names.
     """
 
@@ -137,13 +138,13 @@ def _typed(value: Column, own: DataType, wanted: DataType) -> Column:
     if own.simpleString() == wanted.simpleString():
         return value
     if isinstance(own, StructType) and isinstance(wanted, StructType):
+        # By name: a cast between structs goes by place.
         kinds = {field.name: field.dataType for field in own.fields}
-        # A cast between structs goes by place.
         members = [
-            (_typed(value[f.name], kinds[f.name], f.dataType) if f.name in kinds else F.lit(None).cast(f.dataType))
-            .alias(f.name)
+            _typed(value[f.name], kinds[f.name], f.dataType) if f.name in kinds else F.lit(None)
             for f in wanted.fields
-        ]  # fmt: skip
+        ]
+        members = [m.cast(f.dataType).alias(f.name) for m, f in zip(members, wanted.fields, strict=True)]
         return F.when(value.isNotNull(), F.struct(*members))
     if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
         kinds_of = (own.elementType, wanted.elementType)

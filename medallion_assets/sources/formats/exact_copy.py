@@ -1,8 +1,8 @@
 """Parquet copies of Parquet, ORC and Avro files that Spark cannot read, or would read with other values.
 
 In a copy the columns are ``c0``, ``c1`` ...: a file may have names that differ in case only, which Spark
-refuses. Their names are in the copy's own metadata. A value that its column's type cannot hold exactly, such as
-a nanosecond in a TIMESTAMP, is NULL in the copy and stands as JSON in ``MISFITS``.
+refuses. Their names are in the copy's own metadata. A value that its column's type cannot hold exactly, such
+as a nanosecond in a TIMESTAMP, is NULL in the copy and stands as JSON in ``MISFITS``.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""What files that carry their own schema say of themselves: rows, columns and who can read them, without Spark."""
+"""What files that carry their own schema say of themselves: rows, columns, and who can read them."""
 
 import re
 from collections.abc import Callable, Iterator
