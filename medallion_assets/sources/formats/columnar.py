@@ -42,7 +42,7 @@ def columnar_records(
     if source.rescued:
         parts = F.array_compact(F.array(*map(_part, [*left, *misfit]))) if left or misfit else _no_part()
         rescued = [written(parts, F.col("_source_file")).alias(source.rescued)]
-    bad = [F.when(_at(f).isNotNull(), F.lit(f.name)) for f in misfit] if not source.rescued else []
+    bad = [F.when(_at(f).isNotNull(), F.lit(f.name)) for f in misfit] if not source.rescues_values else []
     names = F.concat_ws(", ", *bad) if bad else F.lit("")
     reason = F.when(names != "", F.concat(F.lit(f"{NO_FIT}: "), names))
     located = frame.select(
