@@ -17,8 +17,8 @@ from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources.ledger import Entry
 
-LOADED, MISSING, CORRUPT = "LOADED", "MISSING", "CORRUPT"
-UNTAKEN = (MISSING, CORRUPT)
+LOADED, MISSING, CORRUPT, POSTPONED = "LOADED", "MISSING", "CORRUPT", "POSTPONED"
+UNTAKEN = (MISSING, CORRUPT, POSTPONED)
 GONE = "it was removed or changed between discovery and reading"
 
 COLUMNS = pa.schema(
@@ -87,6 +87,17 @@ def record(
         for f, why in untaken.items()
     ]
     add(ledger, [*loaded, *lost])
+
+
+def postpone(ledger: Path, files: Sequence[Entry], transaction: Transaction) -> None:
+    """Append a row for each file of an earlier call's batch that this call does not choose.
+
+    The file counts as unknown from then on, so that the next call that chooses it takes it.
+    """
+    why = "its load failed, and the call after it chose other files"
+    signed = {"batch_id": transaction.batch_id, "run_id": transaction.run_id}
+    now = {"processed_time": datetime.now(timezone.utc), "status": POSTPONED, "reason": why}
+    add(ledger, [_fixed(file) | now | signed for file in files])
 
 
 def add(ledger: Path, rows: Sequence[dict[str, Any]]) -> None:
