@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from medallion_assets_tests.corners.history_model import MODES, Shop, steps_of
+from medallion_assets_tests.corners.history_model import Shop, steps_of
 
 pytestmark = pytest.mark.spark
 SEED = int(os.environ.get("MEDALLION_HISTORY_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
@@ -17,16 +17,14 @@ MANY = int(os.environ.get("MEDALLION_HISTORIES", "30"))
 
 def live_through(lakehouse, spark, seed, length, disturbed=False):
     """Do a history, and at its end take in all that is still new."""
-    mode, steps = MODES[seed % len(MODES)], steps_of(seed, length, disturbed)
-    shop = Shop(lakehouse, spark, mode)
-    done = []
+    shop, done = Shop(lakehouse, spark, seed), []
     try:
-        for step in steps:
+        for step in steps_of(seed, length, disturbed):
             done.append(tuple(step))
             shop.do(step)
         shop.run()
     except Exception as error:
-        raise AssertionError(f"seed {seed}, mode {mode}, after {done}: {error}") from error
+        raise AssertionError(f"seed {seed}, {shop.model.mode}, after {done}: {error}") from error
 
 
 @pytest.mark.parametrize("seed", [3, 7, 11])
