@@ -1,6 +1,7 @@
 """A bronze micro-batch: the ledger's files through the table's query and rules into the table."""
 
 import time
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -59,10 +60,9 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
 def load_target_of(table: Table, lake: Lake) -> LoadTarget:
     """Return where a bronze table's records go."""
     assert table.source is not None
-    ledger = lake.ledger(table)
-    return LoadTarget(
-        table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
-    )
+    source = replace(table.source, path=str(lake.landing(table.pipeline, table.source)))
+    path, quarantine = lake.path(table), lake.quarantine(table)
+    return LoadTarget(table.key, source, path, quarantine, lake.ledger(table), lake.state(table, "."))
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
