@@ -8,6 +8,7 @@ from medallion_assets.declare.set_rules import SetRule
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
 from medallion_assets.lake.paths import Lake
+from medallion_assets.quality.by_hand import hand_made
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.sample import sample_of
 from medallion_assets.quality.set_rule_checks import answer_of
@@ -67,9 +68,19 @@ def conservation(table: Table, lake: Lake) -> Verdict:
         "quarantined": books.quarantined,
         "duplicates": books.duplicates,
         "dropped": books.dropped,
+        "expanded": books.expanded,
+        "by_hand": books.by_hand,
         "missing": books.missing,
     }
-    return Verdict(CONSERVATION, books.holds, True, str(books), numbers)
+    words = str(books)
+    if books.missing < 0 and table.refuses and not table.source and table.rows_out == "one":
+        words += "; where one upstream row may give many rows, declare rows_out='many'"
+    made = [] if books.holds or table.row_count_column else hand_made(table, lake)
+    if made:
+        words += (
+            f"; not by a run: {made[0]}. `medallion accept_changes {table.key} --why ...` counts such rows"
+        )
+    return Verdict(CONSERVATION, books.holds, True, words, numbers)
 
 
 def unique_keys(table: Table, lake: Lake) -> Verdict:

@@ -8,12 +8,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.write import write_judged
 from medallion_assets.sources.deduplicate_files import PROVENANCE
 from medallion_assets.sources.load import admitted, load_files
@@ -31,6 +33,10 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
 
     def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
         shaped = shaped_records(rows, table, transaction)
+        # A schema that is learned may not know a column of before; where files have it, the query dropped it.
+        learns = table.source is not None and table.source.learns
+        unknown = {name for name, _ in log.schema(path)} - {*rows.columns} if learns else ()
+        refuse_changed_columns(shaped, table, lake, unknown)
         return write_judged(shaped, table, path, quarantine, None, transaction, instead_of)
 
     def write_sound(rows: DataFrame, instead_of: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ from medallion_assets.declare.errors import (
     ExpectationFailed,
     RefreshFailed,
     ReplayRefused,
+    SchemaRefused,
     StateMismatch,
 )
 from medallion_assets.declare.table import Table
@@ -17,6 +18,9 @@ from medallion_assets.sources.errors import BatchRefused
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
 """In the names of Spark's errors about a state that a query cannot read."""
+
+SCHEMA_WORDS = ("DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE")
+"""In Delta's errors about a stream whose table's columns went or changed; new ones pass."""
 
 CHECKPOINT_WORDS = (
     "STREAMING_CHECKPOINT",
@@ -55,7 +59,7 @@ PASSING_WORDS = (
 
 def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     """Return the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable)):
+    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable, SchemaRefused)):
         return error
     text = str(error)
     for rule in table.expectations:
@@ -71,6 +75,13 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
             f"{table.key}: its query was changed and no longer fits the state its checkpoint keeps. Nothing "
             "was written and nothing is lost: upstream holds every row. Run "
             f"`medallion full_refresh {table.key}`, which makes state and table anew from upstream."
+        )
+    if any(word in text for word in SCHEMA_WORDS):
+        upstream = table.streams_from.key if table.streams_from else "upstream"
+        return RefreshFailed(
+            f"{table.key}: columns of {upstream}, which it streams from, went or changed their type. "
+            f"Nothing was written and nothing is lost: {upstream} holds every row. Let the query read the "
+            f"columns of today, then run `medallion full_refresh {table.key}`, which names a column the query still misses."
         )
     broken = any(word in text for word in DAMAGE_WORDS)
     if broken and str(lake.state(table, "checkpoint")) in _cause(text):
