@@ -8,6 +8,7 @@ that was lost or made up on the way, though every row is there.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.value_counts import ValueCounts, members
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.value_counts import ValueCounts, count_values, members
 
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
 BY_QUERY = "computed or left out by the query"
@@ -210,11 +212,27 @@ def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query
     return ""
 
 
-def as_json(books: ValueBooks) -> Iterator[tuple[str, str | None]]:
-    """Return the books' mappings as JSON texts for the status table, NULL for an empty one."""
-    for name in ("unaccounted", "uncounted", "unkept"):
-        found: dict[str, Any] = getattr(books, name)
-        yield f"values_{name}", json.dumps(found, ensure_ascii=False) if found else None
+def count_in_background(files: Sequence[Entry], source: Source) -> "dict[str, Future[ValueCounts]]":
+    """Return each file's values as they will be known: they are counted while Spark loads the files."""
+    thread = ThreadPoolExecutor(1)
+    counts = {file.path: thread.submit(count_values, file, source) for file in files}
+    thread.shutdown(wait=False)
+    return counts
+
+
+def columns_of(fields: Sequence[Mapping[str, Any]]) -> CommittedValues:
+    """Return empty counts for a table's columns, with those left out that cannot be counted.
+
+    Args:
+        fields: The table's schema, as the Delta log writes its fields.
+    """
+    there = CommittedValues()
+    for column in fields:
+        if isinstance(column["type"], str):
+            there.columns[column["name"]] = column["type"] == "string"
+        else:
+            there.uncounted[column["name"]] = NESTED
+    return there
 
 
 def _texts(file: pq.ParquetFile, column: str, file_column: str) -> Iterator[tuple[str, str]]:
