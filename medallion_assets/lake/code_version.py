@@ -43,7 +43,7 @@ def code_version(table: Table) -> str:
     rules = [(e.name, e.predicate, e.on_violation, e.at_most, e.in_percent) for e in own]
     sets = [(r.name, r.kind, r.on_violation, r.columns, r.drift) for r in (*table.set_rules, *table.one_each)]
     keys = (table.unique_by, table.unique_over, table.unique_within, table.row_count_column,
-            table.window_overlap, table.output_mode, str(table.scd))  # fmt: skip
+            table.window_overlap, table.output_mode, table.rows_out, str(table.scd))  # fmt: skip
     reads = [(name, _read_text(read)) for name, read in table.reads]
     query = cast(FunctionType, table.query)
     parts = (_text(query), _reached(query), (rules, sets), keys, reads)

@@ -6,6 +6,7 @@ launchpad and here; with ``asked.dry_run`` it only reports what it would do.
 
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.paths import Lake
+from medallion_assets.operations.accept_changes import accept_changes
 from medallion_assets.operations.audit import audit
 from medallion_assets.operations.doctor import doctor
 from medallion_assets.operations.full_refresh import full_refresh
@@ -23,7 +24,7 @@ from medallion_assets.runtime.failures import failure_text
 VERBS = {
     verb.__name__: verb
     for verb in (plan, full_refresh, reset_checkpoint, reprocess, replay, discard, validate, reset, maintain,
-                 doctor, undo, audit)
+                 doctor, undo, audit, accept_changes)
 }  # fmt: skip
 
 __all__ = ["VERBS", "VerbRequest", "VerbResult", "carry_out", *VERBS]

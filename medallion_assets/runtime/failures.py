@@ -11,6 +11,7 @@ from medallion_assets.declare.errors import (
     ExpectationFailed,
     RefreshFailed,
     ReplayRefused,
+    SchemaRefused,
     StateMismatch,
 )
 from medallion_assets.declare.table import Table
@@ -21,6 +22,9 @@ from medallion_assets.sources.errors import BatchRefused
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
 """Parts of the names of Spark's errors about a state that a query cannot read."""
+
+SCHEMA_WORDS = ("DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE")
+"""In Delta's errors about a stream whose table's columns went or changed; new ones pass."""
 
 CHECKPOINT_WORDS = (
     "STREAMING_CHECKPOINT",
@@ -73,7 +77,7 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     Returns:
         The error itself where its message already says what to do; else one whose message does.
     """
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable)):
+    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable, SchemaRefused)):
         return error
     text, cause = str(error), cause_of(error)
     for rule in table.expectations:
@@ -90,6 +94,14 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
             f"{table.key}: the query was changed, and the state in its checkpoint no longer fits it. Nothing "
             "was written and nothing is lost: upstream holds every row. Run "
             f"`medallion full_refresh {table.key}`, which rebuilds state and table from upstream."
+        )
+    if any(word in text for word in SCHEMA_WORDS):
+        upstream = table.streams_from.key if table.streams_from else "upstream"
+        return RefreshFailed(
+            f"{table.key}: columns of {upstream}, which it streams from, went or changed their type. "
+            f"Nothing was written and nothing is lost: {upstream} holds every row. Let the query read the "
+            f"columns of today, then run `medallion full_refresh {table.key}`, which names a column that is "
+            "still missing."
         )
     broken = any(word in text for word in DAMAGE_WORDS)
     if broken and str(lake.state(table, "checkpoint")) in cause:
