@@ -2,12 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, refuse_unknown
 from medallion_assets.declare.expectations import Expectation
 from medallion_assets.declare.implied import by_row, implied, looked_up
 from medallion_assets.declare.layout import Layout
@@ -36,7 +36,7 @@ class Pipeline:
             name: The source's folder.
             options: Those of ``ingestion.Source``.
         """
-        return Read("files", source=Source(name=name, **options))
+        return Read("files", source=self._source(name, options))
 
     def copy_into(self, name: str, *, merge_schema: bool = False, pattern: str = "*", **options: Any) -> Any:
         """Say that a parameter takes the files of a source as COPY INTO would: each once, the schema fixed.
@@ -49,19 +49,30 @@ class Pipeline:
         """
         mode = "addNewColumns" if merge_schema else "failOnNewColumns"
         told = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
-        return Read("files", source=Source(name=name, **{**told, **options}))
+        return Read("files", source=self._source(name, told | options))
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of records as they landed; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("bronze", query, **options)
+        return self._declaring("bronze", options)
 
     def silver(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of cleaned, joined rows; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("silver", query, **options)
+        return self._declaring("silver", options)
 
     def gold(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of answers; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("gold", query, **options)
+        return self._declaring("gold", options)
+
+    def _declaring(self, layer: Layer, options: dict[str, Any]) -> Callable[[Query], Table]:
+        known = [
+            p.name for p in inspect.signature(self.declare).parameters.values() if p.kind is p.KEYWORD_ONLY
+        ]
+        refuse_unknown(f"{self.name}.{layer}(...)", options, known)
+        return lambda query: self.declare(layer, query, **options)
+
+    def _source(self, name: str, options: dict[str, Any]) -> Source:
+        refuse_unknown(f"{self.name}.landing({name!r})", options, (f.name for f in fields(Source)))
+        return Source(name=name, **options)
 
     def flow(self, into: Table) -> Callable[[Query], Table]:
         """Declares a further stream into a table, with its own checkpoint and the table's rules.
@@ -126,8 +137,8 @@ def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
     unmarked = [p.name for p in parameters if not isinstance(p.default, Read)]
     if unmarked:
         raise DeclarationError(
-            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} says not what it reads; "
-            "give it stream(table), static(table) or pipeline.landing(source) as default"
+            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} does not say what it "
+            "reads; give it stream(table), static(table) or pipeline.landing(source) as default"
         )
     return tuple((p.name, p.default) for p in parameters)
 
