@@ -1,4 +1,4 @@
-"""Errors are one paragraph that names part, file and line; the trace is in a file; unknown names are corrected."""
+"""Errors are one paragraph that names part, file and line; the trace is in a file of its own."""
 
 import inspect
 import re
@@ -68,7 +68,7 @@ def shop_of_mistakes():
         return orders.select("id", "word")
 
     said = {
-        query: f"the query ({line_of('F.col("totl")')})",
+        query: f"the query ({line_of('rows.withColumn')})",
         sql: f"the query ({sql.declared_at})",
         rule: f"the expectation above_zero, totl > 0 ({rule.declared_at})",
         key: f"unique_by ({key.declared_at})",
