@@ -17,6 +17,7 @@ from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.runtime.has_work import why_not
 from medallion_assets.sources import unseen_files
 from medallion_assets.sources.discovery import DiscoveryOptions
+from medallion_assets.sources.errors import BatchRefused
 
 EVERY_SECONDS = 15
 UNDER_WAY = [
@@ -102,7 +103,11 @@ def _news(table: Table, lake: Lake) -> News | None:
     if is_filled(table, lake):
         return None
     folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
-    new = unseen_files(folder, ledger, table.source, DiscoveryOptions(lake.settings.settle_seconds))
+    try:
+        new = unseen_files(folder, ledger, table.source, DiscoveryOptions(lake.settings.settle_seconds))
+    except BatchRefused as refused:
+        # The run says so where a person sees it, and takes what the other sources have.
+        return News(table, 0, True, f"{ledger} {log.version(ledger)} {refused}")
     waiting, overdue = not why_not(table, lake), is_overdue(table, lake)
     if not new and not waiting and not overdue:
         return None

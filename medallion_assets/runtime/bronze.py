@@ -10,6 +10,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
@@ -17,7 +18,6 @@ from medallion_assets.runtime.write import write_judged
 from medallion_assets.sources.deduplicate_files import PROVENANCE
 from medallion_assets.sources.load import admitted, load_files
 from medallion_assets.sources.load_records import POISON, Loaded
-from medallion_assets.sources.load_target import LoadTarget
 
 STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
 
@@ -43,20 +43,10 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
         counts = write(found.rest, instead_of)
         return counts | {"quarantine": counts["quarantine"] + found.held, POISON: found.held}
 
-    files = admitted(ledger_rows)
-    loaded = load_files(
-        ledger_rows.sparkSession, files, load_target_of(table, lake), transaction, write_sound
-    )
+    place = load_target_of(table, lake)
+    files = admitted(ledger_rows, place.root)
+    loaded = load_files(ledger_rows.sparkSession, files, place, transaction, write_sound)
     return _batch(loaded, table, transaction, time.monotonic() - started)
-
-
-def load_target_of(table: Table, lake: Lake) -> LoadTarget:
-    """Return where a bronze table's records go."""
-    assert table.source is not None
-    ledger = lake.ledger(table)
-    return LoadTarget(
-        table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
-    )
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:

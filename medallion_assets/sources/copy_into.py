@@ -1,5 +1,6 @@
 """``copy_into``: the idempotent batch door, with COPY INTO's clauses and result columns."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
 from medallion_assets.sources.validate import Validation, validated
+from medallion_assets.sources.walking import local_path
 
 MOST_FILES = 1000
 """COPY INTO's own limit on FILES."""
@@ -78,13 +80,14 @@ def copy_into(
     """
     _refuse_contradictions(files, pattern, force)
     settings, named = current_settings(), NamedTable.of(table_name)
-    root = Path(str(data_source).removeprefix("file://")).expanduser().absolute()
+    root = local_path(str(data_source))
     told = {**_defaults(source_format, merge_schema, format_options), **options}
     source = source_of(named.name, source_format, str(root), told)
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
-    place, only = named.place(settings.lake, state, source), {str(root / name) for name in files} or None
-    look = DiscoveryOptions(settings.settle_seconds, only, force)
+    place = named.place(settings.lake, state, source)
+    only = {os.path.normpath(name) for name in files} or None
+    look = DiscoveryOptions(settings.settle_seconds, only, force, must_exist=True)
     if validate:
         found = validated(place, look, spark, settings, -1 if validate == "ALL" else int(validate))
         return CopyResult(0, 0, found.corrupt_files, validation=found)

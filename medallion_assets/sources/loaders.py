@@ -3,6 +3,7 @@
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,14 +17,12 @@ from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.cleaning import clean_source
+from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
 from medallion_assets.sources.load import Writer, admitted, load_files
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
-
-UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED, ledgers.DENIED)
 
 
 @dataclass(frozen=True)
@@ -78,27 +77,31 @@ def load_new(
         DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
     """
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
-    look = look or DiscoveryOptions(settings.settle_seconds)
+    look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
+    register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
         drop_older_copy(place.key, place.path, checkpoint)
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
-            discover(Path(place.source.path), place.ledger, place.source, look)
+            discover(place.landing, place.ledger, place.source, look)
             if _is_behind(place.ledger, checkpoint):
                 session = spark or start_session(settings)
                 _stream(session, place, checkpoint, run_id)
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
-            if not any(r["status"] == outcomes.MISSING for r in outcomes.lost(place.ledger).values()):
+            if not any(row["status"] == outcomes.MISSING for row in _rows_of(run_id, place.ledger)):
                 break
-        clean_source(place.source, Path(place.source.path), place.ledger)
+        clean_source(place, settings.lake)
     return _account(place, run_id)
 
 
 def _is_behind(ledger: Path, checkpoint: Path) -> bool:
     newest = log.version(ledger)
+    if newest == 0 and not log.row_count(ledger):
+        # The first look saw nothing, and said so.
+        return False
     at = progress.committed_position(checkpoint)
     return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
 
@@ -109,7 +112,7 @@ def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: st
 
     def write(rows: DataFrame, number: int) -> None:
         transaction = transaction_of(place.key, place.path, checkpoint, number, run_id)
-        load_files(rows.sparkSession, admitted(rows), place, transaction, write_good(transaction))
+        load_files(rows.sparkSession, admitted(rows, place.root), place, transaction, write_good(transaction))
 
     def write_good(transaction: Transaction) -> Writer:
         return lambda good, instead_of: _append(good, place, transaction, instead_of)
@@ -123,16 +126,19 @@ def _append(rows: DataFrame, place: LoadTarget, transaction: Transaction, instea
     return {}
 
 
+def _rows_of(run_id: str, ledger: Path) -> list[dict[str, Any]]:
+    return list(outcomes.newest(ledger, f"run_id = '{run_id}'").values())
+
+
 def _account(place: LoadTarget, run_id: str) -> LoadResult:
-    rows = [row for row in outcomes.newest(place.ledger).values() if row["run_id"] == run_id]
+    rows = _rows_of(run_id, place.ledger)
     loaded = [row for row in rows if row["status"] == outcomes.LOADED]
 
     def total(column: str) -> int:
         return sum(row[column] or 0 for row in loaded)
 
     dropped = total("rows_dropped")
-    refused = sum(1 for _, _, status in ledgers.last_seen(place.ledger).values() if status in UNTAKEN)
-    lost = [row["status"] for row in outcomes.lost(place.ledger).values()]
+    refused = ledgers.not_loaded(place.ledger) + outcomes.corrupt(place.ledger)
     return LoadResult(
         files=len(loaded),
         rows_read=total("rows_read"),
@@ -140,7 +146,7 @@ def _account(place: LoadTarget, run_id: str) -> LoadResult:
         rows_quarantined=total("rows_quarantined"),
         rows_rescued=total("rows_rescued"),
         rows_dropped=dropped,
-        files_refused=refused + lost.count(outcomes.CORRUPT),
+        files_refused=len(refused),
         files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
         path=place.path,
         quarantine=place.quarantine,

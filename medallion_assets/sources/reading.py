@@ -24,7 +24,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.staging import Staging
 
-PARTITION = re.compile(r"/([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
+PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
 MOST_HEADERS = 8
 """Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
 
@@ -95,6 +95,6 @@ def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType) -> D
 
 
 def _partition(key: str) -> Column:
-    value = F.regexp_extract("_source_file", f"/{key}=([^/]*)/", 1)
+    value = F.regexp_extract("_source_file", f"(?:^|/){key}=([^/]*)/", 1)
     decoded = F.coalesce(F.try_url_decode(F.replace(value, F.lit("+"), F.lit("%2B"))), value)
     return F.when((value != "") & (value != NO_PARTITION), decoded)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +65,7 @@ def validated(
     Raises:
         BatchRefused: The load itself would be refused, with the same words.
     """
-    entries = entries_of(Path(place.source.path), place.ledger, place.source, look)
+    entries = entries_of(place.landing, place.ledger, place.source, look)
     files = [entry for entry in entries if entry.status == ADMITTED]
     corrupt = len(entries) - len(files)
     if not files:
