@@ -81,8 +81,8 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
         return RefreshFailed(
             f"{table.key}: columns of {upstream}, which it streams from, went or changed their type. "
             f"Nothing was written and nothing is lost: {upstream} holds every row. Let the query read the "
-            f"columns of today, then run `medallion full_refresh {table.key}`, which names a column the query "
-            "still misses."
+            f"columns of today, then run `medallion full_refresh {table.key}`, which names a column that is "
+            "still missing."
         )
     broken = any(word in text for word in DAMAGE_WORDS)
     if broken and str(lake.state(table, "checkpoint")) in _cause(text):
