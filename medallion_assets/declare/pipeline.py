@@ -48,7 +48,7 @@ class Pipeline:
             options: Those of ``ingestion.Source``.
         """
         mode = "addNewColumns" if merge_schema else "failOnNewColumns"
-        told = {"schema_evolution_mode": mode, "rescued_data_column": "", "path_glob_filter": pattern}
+        told = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
         return Read("files", source=Source(name=name, **{**told, **options}))
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:

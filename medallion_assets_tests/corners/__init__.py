@@ -1,1 +1,1 @@
-"""The corners: where a record or a value once got lost, changed, withheld or stuck."""
+"""The corners: files, names and histories that lost, changed or stopped something once."""
