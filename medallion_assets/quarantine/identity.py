@@ -60,7 +60,7 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
             continue
         asked = right.where("by_key") if level == BY_KEY else right
         known = _numbered(asked, columns, schema, "entry_id").drop(TEXT)
-        found = _numbered(left, columns, schema, ROW_ID).join(F.broadcast(known), ["_identity", "_nth"])
+        found = _numbered(left, columns, schema, ROW_ID).join(known, ["_identity", "_nth"])
         pairs.append(found.select(ROW_ID, "entry_id", F.lit(level).alias("_level")).localCheckpoint())
         left = left.join(pairs[-1].select(ROW_ID), ROW_ID, "left_anti")
         right = right.join(pairs[-1].select("entry_id"), "entry_id", "left_anti").localCheckpoint()
