@@ -7,6 +7,18 @@ class DamagedCheckpoint(RuntimeError):
     """A file of a checkpoint cannot be read; nothing was read or written."""
 
 
+class UnusablePath(ValueError):
+    """A path that the reader of Delta logs cannot open, whatever lies there."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the path and the way out."""
+        super().__init__(
+            f"the path {path} has a percent sign with two digits, such as %20, or a backslash in it, which the "
+            "reader of Delta logs takes for another character: it finds no table there. Nothing was read or "
+            "written. Please rename the folder, or set MEDALLION_LAKE to another one."
+        )
+
+
 class DamagedTable(RuntimeError):
     """A Delta table's log cannot be read; nothing was read or written."""
 

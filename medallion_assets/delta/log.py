@@ -1,6 +1,7 @@
 """What a Delta table's log says, in milliseconds and without a JVM."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,19 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from medallion_assets.delta.errors import DamagedTable
+from medallion_assets.delta.errors import DamagedTable, UnusablePath
+
+UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
+"""What ``deltalake`` decodes twice in a path: of ``my%20lake`` it asks for ``my lake``."""
 
 
 def exists(path: Path) -> bool:
-    """Return true where a Delta table with at least one version stands."""
+    """Return true where a Delta table with at least one version stands.
+
+    Raises:
+        UnusablePath: No table of this path can be opened without Spark.
+    """
+    _refuse_unusable(path)
     return (path / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(path))
 
 
@@ -21,7 +30,9 @@ def opened(path: Path, at_version: int | None = None) -> DeltaTable:
 
     Raises:
         DamagedTable: Its log cannot be read.
+        UnusablePath: No table of this path can be.
     """
+    _refuse_unusable(path)
     try:
         return DeltaTable(str(path), version=at_version)
     except (DeltaError, OSError) as error:
@@ -101,6 +112,11 @@ def commit_metadata_of(commit: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         return {}
     return note if isinstance(note, dict) else {}
+
+
+def _refuse_unusable(path: Path) -> None:
+    if UNUSABLE.search(str(path)):
+        raise UnusablePath(path)
 
 
 def _type_name(kind: Any) -> str:
