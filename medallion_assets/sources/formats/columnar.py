@@ -94,7 +94,7 @@ def columnar_records(
     parts = [_part(place, field, F.col(place).isNotNull()) for place, field in left.items()]
     parts += [_part(places[name], columns[places[name]], misfit) for name, misfit in misfits.items()]
     every = [_part(place, field, F.col(place).isNotNull()) for place, field in columns.items()]
-    reason = F.lit(None).cast("string") if source.rescued else _reason(misfits, by_file, schema)
+    reason = F.lit(None).cast("string") if source.rescues_values else _reason(misfits, by_file, schema)
     rescued = [written(_parts(parts, by_file), F.col("_source_file"))] if source.rescued else []
     raw = F.concat(F.lit("{"), F.concat_ws(",", _parts(every, by_file)), F.lit("}"))
     return rows.withColumn(f"{RESERVED}reason", reason).select(
