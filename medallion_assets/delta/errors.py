@@ -13,9 +13,9 @@ class UnusablePath(ValueError):
     def __init__(self, path: Path) -> None:
         """Name the path and the way out."""
         super().__init__(
-            f"the path {path} has a percent sign with two digits, such as %20, or a backslash in it, which the "
-            "reader of Delta logs takes for another character: it finds no table there. Nothing was read or "
-            "written. Please rename the folder, or set MEDALLION_LAKE to another one."
+            f"no Delta table at {path} can be opened: the reader of Delta logs, deltalake, does not take a "
+            "path with [ ] | ^, a backslash, a line break, or a percent sign before two digits (%20). "
+            "Nothing was read or written. Please rename the folder, or move lake or checkpoint to another."
         )
 
 

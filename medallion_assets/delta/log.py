@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 from medallion_assets.delta.errors import DamagedTable, UnusablePath
 
-UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
-"""What ``deltalake`` decodes twice in a path: of ``my%20lake`` it asks for ``my lake``."""
+UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]|^\x00-\x1f]")
+"""In a path ``deltalake`` 1.6 decodes the first twice, and panics or fails on the others."""
 
 
 def exists(path: Path) -> bool:
