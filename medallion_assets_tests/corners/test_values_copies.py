@@ -44,6 +44,7 @@ def test_a_table_of_widened_columns_answers_sql(tmp_path):
 
 
 HOME = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": "string"}]}
+ENUM = {"type": "enum", "name": "E", "symbols": ["A"]}
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "scale": 2}
 AVRO = {
     "type": "record", "name": "r", "namespace": "a.b",
@@ -55,7 +56,7 @@ AVRO = {
         {"name": "nanos", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
         {"name": "micros", "type": {"type": "long", "logicalType": "timestamp-micros"}},
         {"name": "date", "type": {"type": "int", "logicalType": "date"}},
-        {"name": "choice", "type": ["null", "int", "string", {"type": "enum", "name": "E", "symbols": ["A"]}]},
+        {"name": "choice", "type": ["null", "int", "string", ENUM]},
         {"name": "whole", "type": ["int", "long"]},
         {"name": "home", "type": HOME},
         {"name": "work", "type": ["null", "Home"]},
@@ -67,9 +68,12 @@ AVRO = {
         {"name": "unknown", "type": {"type": "string", "logicalType": "ours"}},
     ],
 }  # fmt: skip
-PLAIN = {"n": 0, "uuid": "u", "time_millis": 1, "time_micros": None, "nanos": 1001, "micros": 2**55, "date": -719162,
-         "choice": 7, "whole": 2**40, "home": {"zip": "1"}, "work": {"zip": "2"}, "homes": {"k": {"zip": "3"}},
-         "fixed": b"\xff\x00", "long_decimal": b"\x01", "decimal": b"\x7f", "duration": b"d" * 12, "unknown": "x"}  # fmt: skip
+PLAIN = {
+    **{"n": 0, "uuid": "u", "time_millis": 1, "time_micros": None, "nanos": 1001, "micros": 2**55},
+    **{"date": -719162, "choice": 7, "whole": 2**40, "home": {"zip": "1"}, "work": {"zip": "2"}},
+    **{"homes": {"k": {"zip": "3"}}, "fixed": b"\xff\x00", "long_decimal": b"\x01", "decimal": b"\x7f"},
+    **{"duration": b"d" * 12, "unknown": "x"},
+}
 """Values without their logical types, which fastavro's Python types cannot all hold."""
 
 
