@@ -45,6 +45,8 @@ class LoadResult:
         rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
         files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
         files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
+        values_unaccounted: By landing file and column, values read that are nowhere; empty, or the load
+            lost some.
         path, quarantine, ledger: Where the tables are.
         version: The table's Delta version afterwards, None where there is none yet.
     """
@@ -57,6 +59,7 @@ class LoadResult:
     rows_dropped: int
     files_refused: int
     files_missing: int
+    values_unaccounted: dict[str, dict[str, int]]
     path: Path
     quarantine: Path
     ledger: Path
@@ -188,6 +191,7 @@ def _account(place: LoadTarget, run_id: str) -> LoadResult:
         rows_dropped=dropped,
         files_refused=refused + lost.count(outcomes.CORRUPT),
         files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
+        values_unaccounted=outcomes.unaccounted_values(place.ledger),
         path=place.path,
         quarantine=place.quarantine,
         ledger=place.ledger,

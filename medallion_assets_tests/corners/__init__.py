@@ -1,1 +1,1 @@
-"""The corners of issue 18: where a record or a value was once lost, changed, withheld or stuck."""
+"""The corners: files, names and histories that lost, changed or stopped something once."""

@@ -1,4 +1,4 @@
-"""The fixtures of the loaders' tests, for the corners too."""
+"""The corners share the fixtures of the sources' tests."""
 
 from medallion_assets_tests.sources.conftest import autoload, landed, refused, rows
 
