@@ -13,6 +13,9 @@ from medallion_assets.sources.intervals import seconds_of
 from medallion_assets.sources.reader_options import READER_OPTIONS
 
 PREFIX = "cloudfiles."
+CALLS = ("files", "pattern", "force", "merge_schema", "select", "validate", "format_options", "copy_options")
+"""Keywords of the calls themselves, which a slip of the pen may have meant."""
+
 UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -172,7 +175,7 @@ def _meant(name: str, value: Any, source_format: str, known: Mapping[str, Any]) 
 
 
 def _unknown(name: str, source_format: str, reader: Any, known: Mapping[str, Any]) -> str:
-    names = {n.lower(): n for n in (*known, *reader, *(option.name for option in NAMES))}
+    names = {n.lower(): n for n in (*known, *CALLS, *reader, *(option.name for option in NAMES))}
     names |= {n.removeprefix(PREFIX): spelled for n, spelled in names.items()}
     near = difflib.get_close_matches(name.lower().removeprefix(PREFIX), names, 3, 0.7)
     guess = f"did you mean {' or '.join(dict.fromkeys(names[n] for n in near))}? " if near else ""

@@ -63,6 +63,7 @@ def test_a_name_of_databricks_or_spark_means_ours(theirs, ours):
     [
         ({"cloudFiles.schemaHint": "a INT"}, "did you mean cloudFiles.schemaHints"),
         ({"scehma": "a INT"}, "did you mean schema"),
+        ({"merge_shema": True}, "did you mean mergeSchema or merge_schema|did you mean merge_schema"),
         ({"tiemstampFormat": "y"}, "did you mean timestampFormat"),
         ({"cloudFiles.useNotifications": "true"}, "files are found by listing the source"),
         ({"cloudFiles.region": "eu"}, "a cloud's notification service"),

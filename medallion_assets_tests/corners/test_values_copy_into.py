@@ -53,6 +53,7 @@ def test_each_record_an_expression_fails_on_is_quarantined_and_the_others_get_th
     assert (judged.validation.good, judged.validation.bad) == (3, 6)
     done = copy_into("web.bronze.c", folder, "json", select=SELECT, spark=spark).load
     assert (done.rows_loaded, done.rows_quarantined, done.rows_unaccounted) == (3, 6, 0)
+    assert done.values_unaccounted == {}
     loaded = {row["id"]: row for row in rows(done)}
     assert (loaded[1]["share"], loaded[1]["part"], loaded[1]["more"], loaded[1]["m"]) == (
         25,
@@ -85,6 +86,7 @@ def test_a_star_is_the_files_columns_and_unknown_fields_stay_with_a_refused_reco
     done = copy_into("web.bronze.c", folder, "csv", select=select, schema="id INT, amount STRING",
                      schema_evolution_mode="none", spark=spark).load  # fmt: skip
     found = rows(done)
+    assert done.values_unaccounted == {}
     assert [(row["id"], row["amount"], rescued(row)) for row in found] == [(1, 10, {"extra": "e"})]
     assert [json.loads(row) for row, _ in refused(done)] == [{"id": 2, "amount": "x", "extra": "f"}]
 
@@ -108,6 +110,7 @@ def test_a_field_that_differs_in_case_only_is_in_the_rescued_data_of_every_door_
         load(landed(**{f"{name}/a__json": '{"id":1,"v":6}\n'}) / name)
         done = load(landed(**{f"{name}/b__json": '{"id":2,"V":7}\n'}) / name)
         assert [rescued(row) for row in sorted(rows(done), key=lambda r: r["id"])] == [{}, {"V": 7}], name
+        assert done.values_unaccounted == {}
 
 
 @pytest.mark.spark
