@@ -171,8 +171,10 @@ def _attempt(spark: SparkSession, text: str) -> Column:
         return F.expr(f"struct({text})")
     jvm: Any = spark._jvm
     classic = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    # A line of its own: the text may end in a comment.
-    value: Any = F.expr(f"transform(array(0), `_no_name_` -> struct({text}\n))[0]")
+    # Under a condition: the optimizer evaluates constants (split('a', '-')[1]) before any record is read
+    # and ends the query where one fails; and on a line of its own: the text may end in a comment.
+    guarded = f"IF(`_no_name_` = 0, struct({text}\n), NULL)"
+    value: Any = F.expr(f"transform(array(0), `_no_name_` -> {guarded})[0]")
     tried = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(classic.expression(value._jc))
     return ClassicColumn(classic.column(tried))
 

@@ -181,7 +181,7 @@ def test_the_notebooks_loader_takes_the_options_its_readers_type(landed, lake, s
         "mergeSchema": "true",
     }
     autoload_to_table(folder, "json", "t", tmp_path / "c", spark=spark, **options)
-    landed(b__json='{"time":"2.5","new":1}\n')
+    landed(b__json='{"time":2.5,"new":1}\n')
     os.utime(folder / "b.json")
     done = autoload_to_table(folder, "json", "t", tmp_path / "c", spark=spark, **options)
     assert {(row["time"], row["new"]) for row in rows(done)} == {(1.5, None), (2.5, "1")}
