@@ -11,6 +11,8 @@ from medallion_assets.sources.options import Source
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 
+LAYERS = ("bronze", "silver", "gold")
+
 
 @dataclass(frozen=True)
 class LoadTarget:
@@ -40,7 +42,7 @@ class LoadTarget:
 
 @dataclass(frozen=True)
 class NamedTable:
-    """A table by its name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``."""
+    """A table by its name: ``pipeline.layer.table``; bare it is in ``default.bronze``."""
 
     pipeline: str
     layer: str
@@ -53,8 +55,9 @@ class NamedTable:
         Raises:
             SourceError: It is neither one name nor three, or a part is no identifier.
         """
-        parts = table_name.strip("`").split(".")
+        parts = table_name.replace("`", "").split(".")
         whole = ["default", "bronze", *parts] if len(parts) == 1 else parts
+        whole = ["default", *parts] if len(parts) == 2 and parts[0] in LAYERS else whole
         if len(whole) != 3 or not all(map(NAME.fullmatch, whole)):
             raise SourceError(
                 f"{table_name!r} names no table: give pipeline.layer.table, or a bare table name for "
@@ -77,22 +80,3 @@ class NamedTable:
     def lease(self, lake: Path) -> Path:
         """Return the folder of its lease: the one a declared table of this name holds."""
         return lake / self.pipeline / "_state" / self.layer / self.name / "lease"
-
-
-def source_of(name: str, source_format: str, path: str, options: dict[str, object]) -> Source:
-    """Return the source a door was asked for: options of ``Source`` by their names, the rest the reader's.
-
-    Raises:
-        SourceError: An option is unknown to both, or contradicts another.
-    """
-    known = Source.__dataclass_fields__
-    mine = {k: v for k, v in options.items() if k in known}
-    readers = {k: _text(v) for k, v in options.items() if k not in known}
-    declared = mine.pop("reader_options", {})
-    assert isinstance(declared, dict)
-    spelled = {"binaryfile": "binaryFile"}.get(source_format.lower(), source_format.lower())
-    return Source(name, spelled, path, reader_options={**declared, **readers}, **mine)  # type: ignore[arg-type]
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
