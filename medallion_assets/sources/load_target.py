@@ -80,3 +80,30 @@ class NamedTable:
     def lease(self, lake: Path) -> Path:
         """Return the folder of its lease: the one a declared table of this name holds."""
         return lake / self.pipeline / "_state" / self.layer / self.name / "lease"
+
+
+def source_of(
+    name: str,
+    source_format: str,
+    path: str,
+    options: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> Source:
+    """Return the source a loader was asked for.
+
+    Args:
+        name: The table's name, for messages.
+        source_format: As the caller spells it.
+        path: Where the files are.
+        options: Those of ``Source``, the format's reader options, and both as ``option_names`` has them.
+        defaults: Options of ``Source`` that hold where ``options`` says nothing of them.
+
+    Raises:
+        SourceError: An option is unknown, or contradicts another.
+    """
+    keywords = Source.__dataclass_fields__
+    spelled = {"binaryfile": "binaryFile"}.get(source_format.lower(), source_format.lower())
+    given = {**(defaults or {}), **translated(spelled, options, keywords)}
+    readers = {**given.pop("reader_options", {}), **{k: v for k, v in given.items() if k not in keywords}}
+    ours = {k: v for k, v in given.items() if k in keywords}
+    return Source(name, spelled, path, reader_options=readers, **ours)  # type: ignore[arg-type]
