@@ -135,12 +135,13 @@ def _records_in_files(ledger: Path, version: int) -> int:
 
 
 def _records_in_newest(ledger: Path, version: int) -> int:
-    """Return the records of each file as it came last, without those that were missing then."""
-    turn = "row_number() OVER (PARTITION BY path ORDER BY discovered_at DESC) AS turn"
-    admitted = f"SELECT path, records, {turn} FROM ledger WHERE status = '{ledgers.ADMITTED}'"
-    lost = set(outcomes.lost(ledger))
-    rows = ledgers.rows(ledger, f"SELECT path, records FROM ({admitted}) WHERE turn = 1", version)
-    return sum(int(str(row["records"])) for row in rows if row["path"] not in lost)
+    """Return the records of each file's newest contents, of those that were not missing or damaged."""
+    turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
+    lost = ", ".join(map(str, outcomes.lost(ledger))) or ledgers.NONE
+    admitted = f"status = '{ledgers.ADMITTED}' AND sequence NOT IN ({lost})"
+    newest = f"SELECT records, {turn} FROM ledger WHERE {admitted}"
+    counted = f"SELECT CAST(sum(records) AS BIGINT) AS n FROM ({newest}) WHERE turn = 1"
+    return int(str(ledgers.rows(ledger, counted, version)[0]["n"] or 0))
 
 
 def _rows_stood_for(table: Table, path: Path) -> int:
