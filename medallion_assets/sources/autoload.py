@@ -6,8 +6,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from medallion_assets.settings import current_settings
-from medallion_assets.sources.load_target import NamedTable, local_path, source_of
+from medallion_assets.sources.load_target import NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
+from medallion_assets.sources.walking import local_path
 
 
 def autoload_to_table(
@@ -43,6 +44,7 @@ def autoload_to_table(
         BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
-    source = source_of(named.name, source_format, str(local_path(data_source)), options)
-    state = local_path(checkpoint_directory)
+    path = str(local_path(str(data_source)))
+    source = source_of(named.name, source_format, path, options)
+    state = local_path(str(checkpoint_directory))
     return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

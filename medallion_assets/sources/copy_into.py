@@ -1,5 +1,6 @@
 """``copy_into``: the idempotent batch door, with COPY INTO's clauses and result columns."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,12 +11,14 @@ from pyspark.sql import SparkSession
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.listing import unknown
-from medallion_assets.sources.load_target import LoadTarget, NamedTable, local_path, source_of
+from medallion_assets.sources.ledger import COPY_INTO
+from medallion_assets.sources.listing import listing, namer
+from medallion_assets.sources.load_target import LoadTarget, NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
 from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
+from medallion_assets.sources.walking import local_path
 
 MOST_FILES = 1000
 """COPY INTO's own limit on FILES."""
@@ -90,16 +93,19 @@ def copy_into(
     if "mergeSchema" in options:
         copying["mergeSchema"] = is_true(options.pop("mergeSchema"))
     _refuse_contradictions(files, pattern, copying["force"])
-    settings, named, root = current_settings(), NamedTable.of(table_name), local_path(data_source)
+    settings, named = current_settings(), NamedTable.of(table_name)
+    root = local_path(str(data_source))
     # FORMAT_OPTIONS' own mergeSchema asks for what is always so: the files' columns are put together.
     readers = {k: v for k, v in (format_options or {}).items() if k.lower() != "mergeschema"}
     defaults = _defaults(source_format, copying["mergeSchema"])
     source = source_of(named.name, source_format, str(root), {**readers, **options}, defaults)
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
-    state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
-    place, only = named.place(settings.lake, state, source), {str(root / name) for name in files} or None
+    state = settings.lake / named.pipeline / "_state" / named.layer / named.name / COPY_INTO
+    place = named.place(settings.lake, state, source)
+    # As the ledger names them: its root may be wider or narrower than this call's source.
+    only = {namer(place.root)(os.path.normpath(root / name)) for name in files} or None
     _refuse_files(root, files, source)
-    look = DiscoveryOptions(settings.settle_seconds, only, copying["force"])
+    look = DiscoveryOptions(settings.settle_seconds, only, copying["force"], must_exist=True)
     if validate:
         judged = validated(place, look, spark, settings, _rows_to_validate(validate))
         message = "" if judged.files else _nothing_read(root, source, pattern, place, look)
@@ -128,7 +134,7 @@ def _refuse_files(root: Path, files: Sequence[str], source: Source) -> None:
 def _nothing_read(root: Path, source: Source, pattern: str, place: LoadTarget, look: DiscoveryOptions) -> str:
     """Say why a call read no file."""
     matching = f" matches PATTERN {pattern!r}" if pattern else ""
-    if not any(unknown(root, source, {})):
+    if not listing(place.landing, place.root, source, {}).matched:
         return f"no file below {root}{matching or ' is meant for loading'}"
     patient = replace(look, settle_seconds=0, again=False)
     waiting = [

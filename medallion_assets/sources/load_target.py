@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.ledger import root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 
@@ -18,14 +19,28 @@ LAYERS = ("bronze", "silver", "gold")
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """Where a source's records go: table, quarantine, ledger and the folder of the engine's own notes."""
+    """Where a source's records come from, and where they go.
+
+    Attributes:
+        key: ``pipeline/layer/table``.
+        source: How files are read.
+        landing: The folder, file or glob of the source.
+        path, quarantine, ledger: Delta tables.
+        state: The folder of the engine's own notes.
+    """
 
     key: str
     source: Source
+    landing: Path
     path: Path
     quarantine: Path
     ledger: Path
     state: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder that the ledger's paths are relative to."""
+        return root_of(self.landing, self.ledger)
 
 
 @dataclass(frozen=True)
@@ -63,26 +78,11 @@ class NamedTable:
         folder = lake / self.pipeline
         refused = self.name if self.layer == "bronze" else f"{self.layer}_{self.name}"
         path, quarantine = folder / self.layer / self.name, folder / "quarantine" / refused
-        return LoadTarget(self.key, source, path, quarantine, state / "ledger", state)
+        return LoadTarget(self.key, source, Path(source.path), path, quarantine, state / "ledger", state)
 
     def lease(self, lake: Path) -> Path:
         """Return the folder of its lease: the one a declared table of this name holds."""
         return lake / self.pipeline / "_state" / self.layer / self.name / "lease"
-
-
-def local_path(data_source: str | Path) -> Path:
-    """Return the absolute path a loader was given, as a path or as a ``file:`` URI.
-
-    Raises:
-        SourceError: It is a URI of another kind.
-    """
-    text = re.sub(r"^file:(//)?(?=/)", "", str(data_source))
-    if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text):
-        raise SourceError(
-            f"{data_source}: files are read from local folders, and this is a {scheme[1]} address; mount or "
-            "copy it to a folder. Nothing was read."
-        )
-    return Path(text).expanduser().absolute()
 
 
 def source_of(
