@@ -44,7 +44,6 @@ def autoload_to_table(
         BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
-    path = str(local_path(str(data_source)))
-    source = source_of(named.name, source_format, path, options)
+    source = source_of(named.name, source_format, str(local_path(str(data_source))), options)
     state = local_path(str(checkpoint_directory))
     return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

@@ -93,8 +93,7 @@ def copy_into(
     if "mergeSchema" in options:
         copying["mergeSchema"] = is_true(options.pop("mergeSchema"))
     _refuse_contradictions(files, pattern, copying["force"])
-    settings, named = current_settings(), NamedTable.of(table_name)
-    root = local_path(str(data_source))
+    settings, named, root = current_settings(), NamedTable.of(table_name), local_path(str(data_source))
     # FORMAT_OPTIONS' own mergeSchema asks for what is always so: the files' columns are put together.
     readers = {k: v for k, v in (format_options or {}).items() if k.lower() != "mergeschema"}
     defaults = _defaults(source_format, copying["mergeSchema"])
