@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.declare.errors import ReplayRefused
 from medallion_assets.delta import working
 from medallion_assets.delta.names import among, literal, quoted
-from medallion_assets.sources.quarantine import OPEN
+from medallion_assets.sources.quarantine import OPEN, named_as
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class QuarantineFilter:
         told += [_any(f"startswith(entry_id, {literal(i)})" for i in self.ids)] if self.ids else []
         told += [_any(f"array_contains(rules, {literal(r)})" for r in self.rules)] if self.rules else []
         told += [among("reason_class", self.reasons)] if self.reasons else []
-        told += [_any(f"endswith(source_file, {literal(f)})" for f in self.files)] if self.files else []
+        told += [_any(named_as("source_file", f) for f in self.files)] if self.files else []
         told += [f"({_read(f'SELECT 1 WHERE {self.where}', self.where)})"] if self.where else []
         return " AND ".join(told)
 

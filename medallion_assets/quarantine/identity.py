@@ -61,9 +61,7 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
             continue
         asked = right.where("by_key") if level == BY_KEY else right
         known = _numbered(asked, columns, schema, "entry_id").drop(TEXT)
-        found = _numbered(left, columns, schema, ROW_ID).join(
-            F.broadcast(known), [working.IDENTITY, working.NTH]
-        )
+        found = _numbered(left, columns, schema, ROW_ID).join(known, [working.IDENTITY, working.NTH])
         pairs.append(found.select(ROW_ID, "entry_id", F.lit(level).alias(working.LEVEL)).localCheckpoint())
         left = left.join(pairs[-1].select(ROW_ID), ROW_ID, "left_anti")
         right = right.join(pairs[-1].select("entry_id"), "entry_id", "left_anti").localCheckpoint()

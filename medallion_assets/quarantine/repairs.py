@@ -84,7 +84,7 @@ def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> Da
     entries = repairs.withColumn("by_key", F.col("tried")).localCheckpoint()
     pairs = paired(placed, entries, schema, known_by)
     there = pairs.join(entries.where("repaired IS NOT NULL"), "entry_id")
-    fixed = _with_repair(placed.join(F.broadcast(there), ROW_ID, "left"), rows.schema)
+    fixed = _with_repair(placed.join(there, ROW_ID, "left"), rows.schema)
     return fixed.unionByName(others, allowMissingColumns=True)
 
 
@@ -99,9 +99,9 @@ def _candidates(
         wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
     else:
         wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
-    near = of_keys(told, F.broadcast(wanted)).withColumn(ROW_ID, F.monotonically_increasing_id())
+    near = of_keys(told, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
     # Cut off from what made them: their numbers have to stay.
-    return near.localCheckpoint(), of_keys(told, F.broadcast(wanted), "left_anti").drop(TEXT)
+    return near.localCheckpoint(), of_keys(told, wanted, "left_anti").drop(TEXT)
 
 
 def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
