@@ -132,7 +132,7 @@ def loaded_cells(spark, result, names):
                 assert value is None, name
                 value = kept[name].removesuffix("+00:00") if isinstance(kept[name], str) else kept[name]
                 rescued.add((name, row["n"]))
-            if row["_source_file"].endswith(f"/{result_file(name)}"):
+            if row["_source_file"] == result_file(name):
                 value = json.loads(value or "null") if name == "struct_by_case" else value
                 found[name, row["n"]] = text_of(value)
     return found, rescued
