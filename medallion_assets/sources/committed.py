@@ -46,6 +46,9 @@ def _counted(files: pa.ChunkedArray) -> dict[str, int]:
 
 def _added(path: Path, app_id: str, batch_id: int) -> list[str]:
     """Return the data files of the commit this writer signed with this batch, newest commits first."""
+    if log.committed_batch(path, app_id) < batch_id:
+        # The log's snapshot says so; its entries would all have to be read.
+        return []
     folder = path / "_delta_log"
     for file in sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else ():
         actions = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
