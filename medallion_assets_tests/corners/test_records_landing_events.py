@@ -10,6 +10,7 @@ import random
 import shutil
 from collections import Counter
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -185,7 +186,7 @@ def disagreement(world: World) -> str:
                 return f"{name}: one content is to be loaded, not {loaded}; now it is {now!r}"
         elif loaded[-1:] != [now]:
             return f"{name}: its contents now are {now!r}, loaded were {loaded}"
-        if any(one == two for one, two in zip(loaded, loaded[1:], strict=False)):
+        if any(one == two for one, two in pairwise(loaded)):
             return f"{name}: the same contents were loaded twice: {loaded}"
     return ""
 

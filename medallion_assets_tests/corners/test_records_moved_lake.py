@@ -23,8 +23,10 @@ def bronze(**options):
     """Return a pipeline's table of the shop's orders, and the pipeline."""
     shop = Pipeline("shop")
 
+    landing = shop.landing("orders", format="json", infer_column_types=True, **options)
+
     @shop.bronze()
-    def orders(files=shop.landing("orders", format="json", infer_column_types=True, **options)):
+    def orders(files=landing):
         """One row per order."""
         return files
 
