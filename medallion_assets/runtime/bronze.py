@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
@@ -14,6 +15,7 @@ from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.write import write_judged
 from medallion_assets.sources.deduplicate_files import PROVENANCE
 from medallion_assets.sources.load import admitted, load_files
@@ -28,8 +30,16 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
 
     path, quarantine = lake.path(table), lake.quarantine(table)
 
+    kept: frozenset[str] = frozenset()
+
     def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
+        nonlocal kept
         shaped = shaped_records(rows, table, transaction)
+        # A schema that is learned may not know a column of before; where files have it, the query dropped it.
+        learns = table.source is not None and table.source.learns
+        unknown = {name for name, _ in log.schema(path)} - {*rows.columns} if learns else ()
+        refuse_changed_columns(shaped, table, lake, unknown)
+        kept = unchanged_columns(rows, shaped)
         return write_judged(shaped, table, path, quarantine, None, transaction, instead_of)
 
     def write_sound(rows: DataFrame, instead_of: str) -> dict[str, int]:
@@ -45,7 +55,7 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
 
     place = load_target_of(table, lake)
     files = admitted(ledger_rows, place.root)
-    loaded = load_files(ledger_rows.sparkSession, files, place, transaction, write_sound)
+    loaded = load_files(ledger_rows.sparkSession, files, place, transaction, write_sound, lambda: kept)
     return _batch(loaded, table, transaction, time.monotonic() - started)
 
 
@@ -60,6 +70,19 @@ def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
 def shaped_records(records: DataFrame, table: Table, transaction: Transaction) -> DataFrame:
     """Return what the table's query makes of records, with where each came from at its end."""
     return with_provenance(table(records.drop(*STAMPED[2:])), transaction)
+
+
+def unchanged_columns(records: DataFrame, shaped: DataFrame) -> frozenset[str]:
+    """Return the columns of the records that a query passes on under their names, with their very values."""
+    before, after = (_attributes(frame) for frame in (records, shaped))
+    return frozenset(name for name, attribute in after.items() if before.get(name) == attribute)
+
+
+def _attributes(frame: DataFrame) -> dict[str, int]:
+    """Return Spark's id of each column: an expression over a column has another id than the column."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    columns = [output.apply(i) for i in range(output.size())]
+    return {column.name(): column.exprId().id() for column in columns}
 
 
 def with_provenance(rows: DataFrame, transaction: Transaction) -> DataFrame:

@@ -4,6 +4,7 @@ An append-only Delta table with a row for each thing that became of an entry of 
 row of an entry says its status. Rows are numbered in the order they were written.
 """
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,13 @@ from deltalake import write_deltalake
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources.ledger import STEP, Entry, newest_of
+from medallion_assets.sources.value_books import ValueBooks
 
-LOADED, MISSING, CORRUPT, SUPERSEDED = "LOADED", "MISSING", "CORRUPT", "SUPERSEDED"
-UNTAKEN = (MISSING, CORRUPT, SUPERSEDED)
+LOADED, MISSING, CORRUPT = "LOADED", "MISSING", "CORRUPT"
+SUPERSEDED, POSTPONED = "SUPERSEDED", "POSTPONED"
+UNTAKEN = (MISSING, CORRUPT, SUPERSEDED, POSTPONED)
+LAST_FILES = 1000
+"""Files of the last load that a report looks at."""
 LATER = "later contents of it are loaded in its place"
 GONE = "it was removed or changed between discovery and reading"
 
@@ -41,6 +46,10 @@ COLUMNS = pa.schema(
         pa.field("rows_quarantined", pa.int64()),
         pa.field("rows_rescued", pa.int64()),
         pa.field("rows_dropped", pa.int64()),
+        pa.field("values_read", pa.int64()),
+        pa.field("values_unaccounted", pa.string()),
+        pa.field("values_uncounted", pa.string()),
+        pa.field("values_unkept", pa.string()),
         pa.field("batch_id", pa.int64()),
         pa.field("run_id", pa.string()),
         pa.field("sequence", pa.int64()),
@@ -55,11 +64,12 @@ FAILED_AS = {GONE: MISSING, LATER: SUPERSEDED}
 
 @dataclass(frozen=True)
 class Found:
-    """What a batch's commits hold of each file: rows, refused records, rows with rescued data."""
+    """What a batch's commits hold of each file: rows, refused records, rows with rescued data, values."""
 
     rows: Counter[str]
     refused: Counter[str]
     rescued: Counter[str]
+    values: Mapping[str, ValueBooks]
 
 
 def record(
@@ -84,12 +94,26 @@ def record(
     """
     batch = {"processed_time": started, "batch_id": transaction.batch_id, "run_id": transaction.run_id}
     now = {"status": LOADED, "commit_time": datetime.now(timezone.utc)}
-    loaded = [_of_entry(file) | batch | now | _counts(file, found, drops) for file in files]
+    loaded = [
+        _of_entry(file) | batch | now | _counts(file, found, drops) | _values(found.values[file.path])
+        for file in files
+    ]
     lost = [
         _of_entry(file) | batch | {"status": FAILED_AS.get(why, CORRUPT), "reason": why}
         for file, why in untaken.items()
     ]
     add(ledger, [*loaded, *lost])
+
+
+def postpone(ledger: Path, files: Sequence[Entry], transaction: Transaction) -> None:
+    """Append a row for each file of an earlier call's batch that this call does not choose.
+
+    The file counts as unknown from then on, so that the next call that chooses it takes it.
+    """
+    why = "its load failed, and the call after it chose other files"
+    signed = {"batch_id": transaction.batch_id, "run_id": transaction.run_id}
+    now = {"processed_time": datetime.now(timezone.utc), "status": POSTPONED, "reason": why}
+    add(ledger, [_of_entry(file) | now | signed for file in files])
 
 
 def _of_entry(file: Entry) -> dict[str, Any]:
@@ -173,3 +197,33 @@ def corrupt(ledger: Path) -> list[dict[str, Any]]:
     found = {row["path"]: row for row in lost(ledger).values() if row["status"] == CORRUPT}
     newest = newest_of(ledger, found)
     return [row for path, row in found.items() if newest.get(path) == row["sequence"]]
+
+
+def unaccounted_values(ledger: Path) -> dict[str, dict[str, int]]:
+    """Return, by landing file, the columns whose values do not balance as the file was loaded last."""
+    wrong = {row["sequence"] for row in rows(ledger, "values_unaccounted IS NOT NULL")}
+    known = of_entries(ledger, wrong).values()
+    newest = newest_of(ledger, {row["path"] for row in known})
+    last = [row for row in known if newest.get(row["path"]) == row["sequence"] and row["values_unaccounted"]]
+    return {row["path"]: json.loads(row["values_unaccounted"]) for row in last}
+
+
+def last_values(ledger: Path) -> tuple[int, dict[str, str], dict[str, int]]:
+    """Return, of the files loaded last together, values read, and by column those not counted or not kept."""
+    rows = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
+    rows = [row for row in rows if row["run_id"] == rows[0]["run_id"]]
+    uncounted: dict[str, str] = {}
+    unkept: Counter[str] = Counter()
+    for row in rows:
+        uncounted |= json.loads(row["values_uncounted"] or "{}")
+        unkept.update(json.loads(row["values_unkept"] or "{}"))
+    return sum(row["values_read"] or 0 for row in rows), uncounted, dict(unkept)
+
+
+def _values(books: ValueBooks) -> dict[str, Any]:
+    texts = {
+        f"values_{name}": json.dumps(found, ensure_ascii=False) if found else None
+        for name in ("unaccounted", "uncounted", "unkept")
+        for found in [getattr(books, name)]
+    }
+    return {"values_read": books.read, **texts}

@@ -1,6 +1,5 @@
 """A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -13,15 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
-from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import file_status
 from medallion_assets.sources.batch_records import records_read
-from medallion_assets.sources.committed import committed_rows
+from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.deduplicate_files import not_loaded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry
 from medallion_assets.sources.load_records import Loaded, load_readable, load_whole
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import write_malformed
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
+from medallion_assets.sources.reading import partition_keys
 from medallion_assets.sources.replacing import (
     clear_quarantine,
     replaces_files,
@@ -29,13 +30,19 @@ from medallion_assets.sources.replacing import (
     superseded,
 )
 from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.value_books import QueryColumns, count_in_background
 
 Writer = Callable[[DataFrame, str], Mapping[str, int]]
 """Takes good rows, and SQL true of rows they stand in for (empty for none)."""
 
 
 def load_files(
-    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction, write: Writer
+    spark: SparkSession,
+    files: Sequence[Entry],
+    place: LoadTarget,
+    transaction: Transaction,
+    write: Writer,
+    kept: Callable[[], frozenset[str] | None] = lambda: None,
 ) -> Loaded:
     """Loads the files of a micro-batch and says what became of their records.
 
@@ -49,6 +56,8 @@ def load_files(
         place: Where they go.
         transaction: Who writes, and which batch.
         write: Writes good rows; gives counts of its own.
+        kept: Returns, after the write, the columns of the records that the table's query passed on as they
+            were; None where it has no query.
 
     Raises:
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
@@ -57,7 +66,7 @@ def load_files(
     parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
     replaces = replaces_files(source, place.state)
     old = superseded(place.ledger, files, replaces)
-    untaken = {file: outcomes.LATER if file in old else outcomes.GONE
+    untaken = {file: file_status.LATER if file in old else file_status.GONE
                for file in files if file in old or not is_as_counted(file)}  # fmt: skip
     there = [file for file in files if file not in untaken]
     again = [file for file in there if replaces and file.supersedes != NONE]
@@ -68,6 +77,7 @@ def load_files(
     clear_quarantine(spark, [file.path for file in again], place.quarantine, transaction, parse)
     # Delta wants every row it writes to be one of those it may stand in for: new files' too.
     instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
+    values = count_in_background(fresh, source)
     staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
 
     def load(files: list[Entry]) -> Loaded:
@@ -80,7 +90,11 @@ def load_files(
     staging.discard()
     drop_ahead(place.state)
     untaken |= {file: corrupt[file.path] for file in there if file.path in corrupt}
-    _record(place, fresh, untaken, transaction, parse, started)
+    writers = (transaction, parse, replace(transaction, app_id=f"{transaction.app_id}/poison"))
+    columns = _query_columns(loaded, fresh, source, kept())
+    found = account_of(place, fresh, writers, values, columns)
+    drops = source.malformed == "DROPMALFORMED"
+    file_status.record(place.ledger, fresh, found, transaction, started, untaken, drops)
     now = {file.path: file.records for file in fresh}
     replaced = {path: [count, now.get(path, 0)] for path, count in before.items()}
     return replace(loaded, missing=sum(file.records for file in untaken), replaced=replaced)
@@ -105,19 +119,11 @@ def is_as_counted(file: Entry) -> bool:
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
 
 
-def _record(
-    place: LoadTarget,
-    files: list[Entry],
-    untaken: dict[Entry, str],
-    transaction: Transaction,
-    parse: Transaction,
-    started: datetime,
-) -> None:
-    number = transaction.batch_id
-    good = committed_rows(place.path, transaction.app_id, number, "_source_file", place.source.rescued)
-    refused: Counter[str] = Counter()
-    for app_id in (transaction.app_id, parse.app_id, f"{transaction.app_id}/poison"):
-        refused += committed_rows(place.quarantine, app_id, number, "source_file").rows
-    found = outcomes.Found(good.rows, refused, good.rescued)
-    drops = place.source.malformed == "DROPMALFORMED"
-    outcomes.record(place.ledger, files, found, transaction, started, untaken, drops)
+def _query_columns(
+    loaded: Loaded, files: Sequence[Entry], source: Source, kept: frozenset[str] | None
+) -> QueryColumns:
+    """Return what the batch's query did with the columns of its records; a select list computes them all."""
+    schema = loaded.growth.schema.names if loaded.growth else []
+    folders = partition_keys(files, source)
+    passed = frozenset({source.rescued}) if source.select else kept
+    return QueryColumns(frozenset(n for n in schema if n not in folders), passed, source.rescued)

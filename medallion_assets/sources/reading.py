@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta.names import quoted
+from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.columnar import columnar_records
 from medallion_assets.sources.formats.csv import csv_records
 from medallion_assets.sources.formats.json import json_records
@@ -35,7 +36,8 @@ def records_of(
     spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
     """Return one row per record of the files; see the module for its columns."""
-    keys = [key for key in partition_keys(files, source) if key in schema.names]
+    folders = {key.lower() for key in partition_keys(files, source)}
+    keys = [name for name in schema.names if name.lower() in folders]
     own = StructType([field for field in schema.fields if field.name not in keys])
     frames = [_read(spark, group, source, own, staging) for group in groups(files)] or [
         _none(spark, own, source)
@@ -44,17 +46,24 @@ def records_of(
 
 
 def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
-    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are."""
+    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are.
+
+    Only folders below the source count. Of keys that differ in case only the first is the column.
+    """
     if source.partition_columns is not None:
         return list(source.partition_columns)
-    found = {key: None for file in files for key in PARTITION.findall(file.path)}
-    return list(found)
+    found: dict[str, str] = {}
+    for file in files:
+        for key in PARTITION.findall(file.path):
+            if is_column(key):
+                found.setdefault(key.lower(), key)
+    return list(found.values())
 
 
-def groups(files: Sequence[Entry]) -> list[list[Entry]]:
+def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
     """Return files that can share a reader together: the same layout and the same header or schema."""
-    # A file without a record may have no header either, and no reader takes it.
-    full = [file for file in files if file.records]
+    # A text file without a record may have no header either, and no reader takes it.
+    full = [file for file in files if file.records or also_empty]
     plain = {file.header for file in full if file.layout == "lines"}
     alike: dict[tuple[str, str], list[Entry]] = {}
     for file in full:
@@ -88,13 +97,13 @@ def _read(
 def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType) -> DataFrame:
     if not keys:
         return frame
-    mine = [_partition(key).try_cast(schema[key].dataType).alias(key) for key in keys]
+    folders = [_partition(key).try_cast(schema[key].dataType).alias(key) for key in keys]
     tail = [c for c in frame.columns if c not in schema.names]
     own = [c for c in frame.columns if c in schema.names and c not in keys]
-    return frame.select(*map(quoted, own), *mine, *map(quoted, tail))
+    return frame.select(*map(quoted, own), *folders, *map(quoted, tail))
 
 
 def _partition(key: str) -> Column:
-    value = F.regexp_extract("_source_file", f"(?:^|/){key}=([^/]*)/", 1)
+    value = F.regexp_extract("_source_file", f"(?i)(?:^|/){key}=([^/]*)/", 1)
     decoded = F.coalesce(F.try_url_decode(F.replace(value, F.lit("+"), F.lit("%2B"))), value)
     return F.when((value != "") & (value != NO_PARTITION), decoded)
