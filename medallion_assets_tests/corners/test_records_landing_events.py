@@ -8,7 +8,7 @@ import json
 import os
 import random
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
 from medallion_assets.sources.load import is_as_counted
 from medallion_assets.sources.replacing import superseded
+from medallion_assets.sources.value_books import ValueBooks
 
 NAMES = ("a.json", "day=1/a.json")
 CHANGES = ("write", "append", "truncate", "delete", "restore", "rename", "touch", "forbid", "allow")
@@ -136,7 +137,7 @@ class World:
                 before = [] if replaces else self.loaded.get(file.path, [])
                 self.loaded[file.path] = [*before, text]
                 taken.append(file)
-        counts = file_status.Found(Counter(), Counter(), Counter())
+        counts = file_status.Found(Counter(), Counter(), Counter(), defaultdict(ValueBooks))
         transaction = Transaction("t", number, {"run_id": str(number)})
         file_status.record(self.ledger, taken, counts, transaction, datetime.now(timezone.utc), untaken)
         self.position = max(file.sequence for file in files)
