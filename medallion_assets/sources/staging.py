@@ -44,7 +44,7 @@ class Staging:
         self.root = ""
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
-        self.encoded = any(sign in str(folder) for sign in " %")
+        self.encoded = " " in str(folder) or not PLAIN_PATH.fullmatch(str(folder))
         self.parts: dict[tuple[object, ...], LineParts] = {}
 
     def readable(self, file: Entry) -> str:

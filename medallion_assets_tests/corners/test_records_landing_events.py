@@ -18,12 +18,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from medallion_assets.delta.commit import Transaction
+from medallion_assets.settings import Settings
 from medallion_assets.sources import Source, discover, discovery, file_status, known_files
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
 from medallion_assets.sources.load import is_as_counted
 from medallion_assets.sources.replacing import superseded
 from medallion_assets.sources.value_books import ValueBooks
+from medallion_assets.sources.walking import local_path
 
 NAMES = ("a.json", "day=1/a.json")
 CHANGES = ("write", "append", "truncate", "delete", "restore", "rename", "touch", "forbid", "allow")
@@ -243,6 +246,15 @@ def test_what_lay_there_at_a_first_look_is_skipped_and_an_empty_zone_is_a_first_
         assert discover(zone, ledger, source).admitted == 1
         chosen = "SELECT path FROM ledger WHERE status = 'admitted'"
         assert [row["path"] for row in ledgers.rows(ledger, chosen)] == ["new.json"]
+
+
+def test_addresses_of_object_stores_are_refused_wherever_a_folder_is_asked_for():
+    for address in ("s3://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "gs://b", "dbfs:/x"):
+        with pytest.raises(SourceError, match="local or mounted"):
+            Source("s", "json", path=address)
+        with pytest.raises(ValueError, match="local or mounted"):
+            Settings(landing=address)
+    assert local_path("file:///a/b.json") == local_path("/a/c/../b.json") == Path("/a/b.json")
 
 
 def test_a_source_declared_wider_or_narrower_keeps_the_names_of_its_files(tmp_path):
