@@ -28,6 +28,7 @@ class Balance:
         expanded: Rows beyond one for each upstream row, where the query may give many.
         by_hand: Rows removed by hand, as a person accepted (``accept_changes``).
         waiting: Rows in windows that are still open, and so not written yet.
+        noun: What ``rows`` are: rows in the table, or upstream rows that its groups or states hold.
     """
 
     table: str
@@ -37,6 +38,7 @@ class Balance:
     duplicates: int = 0
     dropped: int = 0
     waiting: int = 0
+    noun: str = "rows"
     expanded: int = 0
     by_hand: int = 0
 
@@ -53,7 +55,7 @@ class Balance:
 
     def __str__(self) -> str:
         """Return the equation as a line to read."""
-        parts = f"{self.rows} rows + {self.quarantined} quarantined"
+        parts = f"{self.rows} {self.noun} + {self.quarantined} quarantined"
         parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
         parts += f" + {self.dropped} dropped" if self.dropped else ""
         parts += f" + {self.waiting} in open windows" if self.waiting else ""
@@ -80,6 +82,7 @@ def balance(table: Table, lake: Lake) -> Balance:
         held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
+        noun="applied" if table.scd else "rows",
         expanded=last.total_expanded if last else 0,
         by_hand=last.total_by_hand if last else 0,
     )
@@ -90,7 +93,7 @@ def _of_groups(table: Table, lake: Lake, waiting: int) -> Balance:
     quarantine, times = lake.quarantine(table), table.window_overlap
     held = held_rows(quarantine, QUERY) * times + held_rows(quarantine, LATE)
     rows = _rows_stood_for(table, lake.path(table))
-    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting)
+    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting, noun="in groups")
 
 
 def _of_all_flows(table: Table, lake: Lake) -> Balance:
@@ -104,6 +107,7 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
         parts[0].quarantined,
         sum(part.duplicates for part in parts),
         sum(part.dropped for part in parts),
+        noun=parts[0].noun,
         expanded=sum(part.expanded for part in parts),
         by_hand=sum(part.by_hand for part in parts),
     )

@@ -67,7 +67,7 @@ def conservation(table: Table, lake: Lake) -> Verdict:
     books = balance(table, lake)
     numbers = {
         "incoming": books.incoming,
-        "rows": books.rows,
+        "rows_kept": books.rows,
         "quarantined": books.quarantined,
         "duplicates": books.duplicates,
         "dropped": books.dropped,

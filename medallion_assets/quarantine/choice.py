@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.declare.errors import ReplayRefused
+from medallion_assets.delta import working
 from medallion_assets.delta.names import among, literal, quoted
 from medallion_assets.sources.quarantine import OPEN, named_as
 
@@ -75,7 +76,7 @@ def mended(rows: DataFrame, fixes: Mapping[str, str]) -> DataFrame:
     types = {f.name: f.dataType for f in rows.schema.fields}
     odd = [name for name in fixes if name not in types]
     if odd:
-        known = ", ".join(name for name in types if name not in ("entry_id", "was", "_unfit"))
+        known = ", ".join(name for name in types if name not in ("entry_id", "was", working.UNFIT))
         words = f"the fix speaks of {', '.join(odd)}; these rows have {known}"
         raise ReplayRefused(f"{words}. Nothing was moved.")
     columns = {n: F.expr(fixes[n]).try_cast(t) if n in fixes else F.col(quoted(n)) for n, t in types.items()}

@@ -20,8 +20,8 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources.ledger import STEP, Entry, newest_of
 from medallion_assets.sources.value_books import ValueBooks
 
-LOADED, MISSING, CORRUPT = "LOADED", "MISSING", "CORRUPT"
-SUPERSEDED, POSTPONED = "SUPERSEDED", "POSTPONED"
+LOADED, MISSING, CORRUPT, SUPERSEDED = "LOADED", "MISSING", "CORRUPT", "SUPERSEDED"
+POSTPONED = "POSTPONED"
 UNTAKEN = (MISSING, CORRUPT, SUPERSEDED, POSTPONED)
 LAST_FILES = 1000
 """Files of the last load that a report looks at."""
@@ -204,22 +204,25 @@ def corrupt(ledger: Path) -> list[dict[str, Any]]:
 def unaccounted_values(ledger: Path) -> dict[str, dict[str, int]]:
     """Return, by landing file, the columns whose values do not balance as the file was loaded last."""
     wrong = {row["sequence"] for row in rows(ledger, "values_unaccounted IS NOT NULL")}
-    known = of_entries(ledger, wrong).values()
-    newest = newest_of(ledger, {row["path"] for row in known})
-    last = [row for row in known if newest.get(row["path"]) == row["sequence"] and row["values_unaccounted"]]
-    return {row["path"]: json.loads(row["values_unaccounted"]) for row in last}
+    found = {row["path"]: row for _, row in sorted(of_entries(ledger, wrong).items())}
+    newest = newest_of(ledger, found)
+    return {
+        path: json.loads(row["values_unaccounted"])
+        for path, row in found.items()
+        if newest.get(path) == row["sequence"] and row["values_unaccounted"]
+    }
 
 
 def last_values(ledger: Path) -> tuple[int, dict[str, str], dict[str, int]]:
     """Return, of the files loaded last together, values read, and by column those not counted or not kept."""
-    rows = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
-    rows = [row for row in rows if row["run_id"] == rows[0]["run_id"]]
+    loaded = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
+    loaded = [row for row in loaded if row["run_id"] == loaded[0]["run_id"]]
     uncounted: dict[str, str] = {}
     unkept: Counter[str] = Counter()
-    for row in rows:
+    for row in loaded:
         uncounted |= json.loads(row["values_uncounted"] or "{}")
         unkept.update(json.loads(row["values_unkept"] or "{}"))
-    return sum(row["values_read"] or 0 for row in rows), uncounted, dict(unkept)
+    return sum(row["values_read"] or 0 for row in loaded), uncounted, dict(unkept)
 
 
 def _values(books: ValueBooks) -> dict[str, Any]:

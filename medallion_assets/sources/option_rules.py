@@ -22,8 +22,8 @@ LEAST_DAYS_TO_DELETE = 7
 """As in Auto Loader: what is deleted cannot be read again."""
 
 OVERWRITES = ("ignore", "append", "replace")
-DETECTION = ("stat", "content")
 MISTYPED = ("RESCUE", "QUARANTINE")
+DETECTION = ("stat", "content")
 FIXED = ("text", "binaryFile")
 """Formats whose columns never change."""
 

@@ -26,6 +26,7 @@ class Source:
         infer_column_types: Types from the values for json, csv and xml; without it their columns are
             strings, as Auto Loader has it, and no value is mistyped.
         schema_evolution_mode: One of ``EVOLUTION_MODES``; ``addNewColumns`` without a schema, ``none`` with.
+            Tables of ``addNewColumnsWithTypeWidening`` can be read by Spark, but not by ``deltalake``.
         rescued_data_column: Where fields that no column takes go, ``_rescued_data``; with an empty name
             nowhere: they are left out.
         mistyped: What becomes of a value that does not fit its column: ``RESCUE`` keeps it in the rescued

@@ -48,7 +48,7 @@ def records_of(
 def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
     """Return the keys of ``key=value`` folders that become columns: those declared, or all there are.
 
-    Only folders below the source count. Of keys that differ in case only the first is the column.
+    Only folders below the landing zone's root count; of keys that differ in case the first is the column.
     """
     if source.partition_columns is not None:
         return list(source.partition_columns)

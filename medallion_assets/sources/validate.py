@@ -84,11 +84,11 @@ def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
     admitted = ledgers.rows(
         place.ledger, f"SELECT * FROM ledger WHERE status = '{ADMITTED}' ORDER BY sequence"
     )
-    became = outcomes.newest(place.ledger)
-    pending = [row for row in admitted if row["sequence"] not in became]
-    newest = {row["path"]: row for row in pending}
+    known = outcomes.newest(place.ledger)
+    newest = {row["path"]: row for row in admitted if row["sequence"] not in known}
     chosen = chosen_paths(place, look) if newest else set()
-    return [Entry(**row, root=str(place.root)) for path, row in newest.items() if path in chosen]  # type: ignore[arg-type]
+    pending = [row for path, row in newest.items() if path in chosen]
+    return [Entry(**row, root=str(place.root)) for row in pending]  # type: ignore[arg-type]
 
 
 def _judged(

@@ -166,7 +166,7 @@ def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts 
     read = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK)
     rows = 0
     try:
-        with pa.csv.open_csv(file.path, read, parse, convert) as reader:
+        with pa.csv.open_csv(file.location, read, parse, convert) as reader:
             for batch in reader:
                 body = batch.slice(1) if by_name and not rows else batch
                 rows += batch.num_rows
