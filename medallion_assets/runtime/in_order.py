@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import batches, log, working
 from medallion_assets.delta.changes import VersionRange, only_appends
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.keys import of_keys
@@ -98,7 +98,7 @@ def write_in_order(
         counts = counted(verdict, table)
         refuse_beyond_bounds(counts, table)
         if not transaction.committed_to(lake.path(table)):
-            _write(verdict.where("_outcome = 'good'"), table, lake, own_version, transaction)
+            _write(verdict.where(f"{working.OUTCOME} = 'good'"), table, lake, own_version, transaction)
         append_refused(verdict, counts, table, quarantine, transaction)
     finally:
         verdict.unpersist()
