@@ -1,11 +1,14 @@
 """Where a notebook's load goes: the lake's public paths by the table's name, its notes by the checkpoint."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import root_of
+from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
