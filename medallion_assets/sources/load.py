@@ -67,7 +67,7 @@ def load_files(
     replaces = replaces_files(source, place.state)
     old = superseded(place.ledger, files, replaces)
     untaken = {file: file_status.LATER if file in old else file_status.GONE
-               for file in files if file in old or not _is_as_counted(file)}  # fmt: skip
+               for file in files if file in old or not is_as_counted(file)}  # fmt: skip
     there = [file for file in files if file not in untaken]
     again = [file for file in there if replaces and file.supersedes != NONE]
     # Rows of a file that came again are no sign that it was loaded: they are replaced in any case.
@@ -110,7 +110,8 @@ def _utc(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
 
 
-def _is_as_counted(file: Entry) -> bool:
+def is_as_counted(file: Entry) -> bool:
+    """Return true where a file has the size and time that discovery counted it with."""
     try:
         found = file.location.lstat()
     except OSError:
