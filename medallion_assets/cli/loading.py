@@ -23,10 +23,10 @@ def copy_into_table(
     force: Annotated[bool, typer.Option(help="Append files again that were loaded before.")] = False,
     merge_schema: Annotated[bool, typer.Option(help="New columns join the table.")] = False,
     select: Annotated[list[str] | None, typer.Option(help="A column as SQL; repeat for more.")] = None,
-    validate: Annotated[str, typer.Option(help="A number of rows, or ALL: judge, write nothing.")] = "",
+    validate: Annotated[str, typer.Option(help="A number of rows, or ALL: check, write nothing.")] = "",
     option: Annotated[list[str] | None, typer.Option(help="key=value for reader or source.")] = None,
 ) -> None:
-    """Append a source's files to a table, each once; what is malformed goes to its quarantine."""
+    """Append a source's files to a table, each once; malformed records go to its quarantine."""
     from medallion_assets.sources import copy_into
 
     options = dict(pair.partition("=")[::2] for pair in option or [])

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, refuse_unknown
 from medallion_assets.declare.expectations import Expectation
 from medallion_assets.declare.implied import by_row, implied, looked_up
 from medallion_assets.declare.layout import Layout
@@ -54,15 +54,22 @@ class Pipeline:
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of records as they landed; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("bronze", query, **options)
+        return self._declaring("bronze", options)
 
     def silver(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of cleaned, joined rows; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("silver", query, **options)
+        return self._declaring("silver", options)
 
     def gold(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of answers; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("gold", query, **options)
+        return self._declaring("gold", options)
+
+    def _declaring(self, layer: Layer, options: dict[str, Any]) -> Callable[[Query], Table]:
+        known = [
+            p.name for p in inspect.signature(self.declare).parameters.values() if p.kind is p.KEYWORD_ONLY
+        ]
+        refuse_unknown(f"{self.name}.{layer}(...)", options, known)
+        return lambda query: self.declare(layer, query, **options)
 
     def flow(self, into: Table) -> Callable[[Query], Table]:
         """Declares a further stream into a table, with its own checkpoint and the table's rules.
@@ -127,8 +134,8 @@ def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
     unmarked = [p.name for p in parameters if not isinstance(p.default, Read)]
     if unmarked:
         raise DeclarationError(
-            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} says not what it reads; "
-            "give it stream(table), static(table) or pipeline.landing(source) as default"
+            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} does not say what it "
+            "reads; give it stream(table), static(table) or pipeline.landing(source) as default"
         )
     return tuple((p.name, p.default) for p in parameters)
 

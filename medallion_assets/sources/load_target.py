@@ -58,7 +58,8 @@ class NamedTable:
         Raises:
             SourceError: It is neither one name nor three, or a part is no identifier.
         """
-        parts = table_name.replace("`", "").split(".")
+        # Backticks may quote each part, or all of it.
+        parts = [part.removeprefix("`").removesuffix("`") for part in table_name.split(".")]
         whole = ["default", "bronze", *parts] if len(parts) == 1 else parts
         whole = ["default", *parts] if len(parts) == 2 and parts[0] in LAYERS else whole
         if len(whole) != 3 or not all(map(NAME.fullmatch, whole)):
