@@ -30,7 +30,7 @@ from medallion_assets.sources.walking import local_path
 
 NAMES = ("a.json", "day=1/a.json")
 CHANGES = ("write", "append", "truncate", "delete", "restore", "rename", "touch", "forbid", "allow")
-EVENTS = (*CHANGES, "write", "restore", "copy", "look", "load", "run", "run", "run", "run")
+EVENTS = (*CHANGES, "write", "restore", "touch", "copy", *["look"] * 4, *["load"] * 2, *["run"] * 2)
 POISON = "!"
 """A file of this text is counted, and no reader can take it."""
 
@@ -219,6 +219,27 @@ def test_each_content_is_loaded_as_the_mode_says_whatever_becomes_of_files(world
     for event in ("move", "run", "copy", "run"):
         here.do(event, "", 0)
     assert here.loaded == known
+
+
+@pytest.mark.parametrize("mode", ["ignore", "append", "replace"])
+@pytest.mark.parametrize(
+    "history",
+    [
+        "write run truncate run restore run",
+        "write run truncate run append run",
+        "truncate run append run",
+        "write look append load restore run",
+        "write look touch load run",
+        "write look delete load forbid restore run allow run",
+        "write run append restore touch run copy run",
+    ],
+)
+def test_a_file_that_was_changed_lost_or_forbidden_between_steps_is_loaded_once(world, mode, history):
+    here = world(Source("s", "json", schema="id INT", allow_overwrites=mode), [])
+    for kind in history.split():
+        here.do(kind, NAMES[0], 0)
+    here.settle()
+    assert disagreement(here) == ""
 
 
 def test_new_bytes_of_the_same_size_and_time_are_seen_where_contents_are_compared(tmp_path):
