@@ -7,11 +7,12 @@ from sqlglot import exp
 
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import OF_REFUSED
 
 DIALECT = "databricks"
 """sqlglot's name for the Spark SQL whose casts are strict, as Spark 4's are."""
 
-PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at")
+PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at")
 
 
 def selected(records: DataFrame, source: Source) -> DataFrame:

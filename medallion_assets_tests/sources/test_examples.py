@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from medallion_assets.sources.formats.json_examples import examples
 
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.formats import objects
-from medallion_assets.sources.formats.json_examples import examples
 from medallion_assets.sources.inference import seen_schema
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.staging import Staging

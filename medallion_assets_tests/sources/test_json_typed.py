@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
-    DateType,
     DoubleType,
     IntegerType,
     LongType,
@@ -19,8 +18,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from medallion_assets.sources.formats.simple_types import arrow_schema
-from medallion_assets.sources.formats.typed_lines import Fitting
+from medallion_assets.sources.formats import json_typed
+from medallion_assets.sources.formats.json_typed import TypedReader
 from medallion_assets_tests.shop import json_lines
 
 
@@ -35,15 +34,21 @@ SCHEMA = columns(
 GOOD = b'{"a":1,"c":"x","s":{"x":2},"l":["y"],"b":true}'
 
 
-def typed(data, records):
-    """Return the rows taken typed and the other lines; every line is other where the file was not taken."""
-    found = Fitting(SCHEMA).lines(data, records)
-    return (found.fitting.to_pylist(), list(found.others)) if found else ([], data.splitlines())
+@pytest.fixture(autouse=True)
+def each_line_for_itself(monkeypatch):
+    """Let one line that does not fit take no other with it to the careful reader."""
+    monkeypatch.setattr(json_typed, "FEW", 1)
+
+
+def typed(data):
+    """Return the rows taken typed, and the other lines."""
+    found = TypedReader(SCHEMA).read(data)
+    return [row for table in found.rows for row in table.to_pylist()], [line for _, line in found.others]
 
 
 @pytest.mark.parametrize(("end", "last"), [(b"\n", b""), (b"\n", b"\n"), (b"\r\n", b"\r\n")])
 def test_whole_lines_that_fit_are_taken_however_they_end(end, last):
-    rows, others = typed(GOOD + end + b'{"a":null}' + end + b"{}" + last, 3)
+    rows, others = typed(GOOD + end + b'{"a":null}' + end + b"{}" + last)
     none = dict.fromkeys("acdslb")
     assert rows == [none | {"a": 1, "c": "x", "s": {"x": 2}, "l": ["y"], "b": True}, none, none]
     assert not others
@@ -59,7 +64,7 @@ def test_whole_lines_that_fit_are_taken_however_they_end(end, last):
     ],
 )  # fmt: skip
 def test_one_odd_line_is_left_to_the_careful_reader(line):
-    rows, others = typed(b"\n".join([GOOD, line, GOOD]) + b"\n", 3)
+    rows, others = typed(b"\n".join([GOOD, line, GOOD]) + b"\n")
     assert [row["a"] for row in rows] in ([1, 1], [])
     assert line in others or not rows
 
@@ -67,7 +72,7 @@ def test_one_odd_line_is_left_to_the_careful_reader(line):
 @pytest.mark.parametrize("line", [b'{"z":1}', b'{"a":"1"}', b'{"a":1}{"a":2}', b'{"c":"\xff"}', b"[1]", b"{"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_lines_beside_an_odd_one_are_taken(line, end):
-    rows, others = typed(end.join([GOOD, line, b"  ", GOOD]) + end, 3)
+    rows, others = typed(end.join([GOOD, line, b"  ", GOOD]) + end)
     assert [row["a"] for row in rows] == [1, 1]
     assert others == [line]
 
@@ -79,30 +84,13 @@ def test_lines_beside_an_odd_one_are_taken(line, end):
 )  # fmt: skip
 @pytest.mark.parametrize("beside", [b'{"c":"x"}', b'{"z":1}', b'{"c":false}'])
 def test_a_column_of_strings_takes_the_text_of_any_other_value(text, beside):
-    rows, _ = typed(b'{"a":7,"d":1.10,"s":{"x":2},"c": ' + text + b"}\n" + beside + b"\n", 2)
+    rows, _ = typed(b'{"a":7,"d":1.10,"s":{"x":2},"c": ' + text + b"}\n" + beside + b"\n")
     assert rows[0] == {"a": 7, "d": 1.1, "s": {"x": 2}, "c": text.decode(), "l": None, "b": None}
 
 
-def test_texts_of_odd_lines_stand_beside_them():
-    lines = [b'{"c":1.10,"z":1}', b'{"c":"x","z":1}', b'{"c":1,"c":2}', b'{"c":5', b'{"c":null,"z":1}']
-    found = Fitting(SCHEMA).lines(b"\n".join(lines), 5)
-    assert (found.others, list(found.texts)) == (lines, [b'{"c":"1.10"}', None, None, None, None])
-
-
-def test_of_a_schema_no_line_fits_texts_are_told_all_the_same():
-    found = Fitting(columns(at=DateType(), c=StringType())).lines(b'{"at":"2026-01-01","c":1.10}\n', 1)
-    assert (len(found.fitting), list(found.texts)) == (0, [b'{"c":"1.10"}'])
-    assert not Fitting(columns(at=DateType())).able
-
-
 def test_two_values_on_a_line_are_not_made_good_by_one_over_two_lines():
-    rows, _ = typed(b'{"a":1}{"a":2}\n{"a":\n3}\n', 3)
+    rows, _ = typed(b'{"a":1}{"a":2}\n{"a":\n3}\n')
     assert not rows
-
-
-def test_types_the_two_readers_write_apart_are_not_looked_at():
-    assert arrow_schema(columns(a=DateType())) is None
-    assert arrow_schema(columns(a=columns(t=DateType()))) is None
 
 
 whole = st.integers(-(2**63), 2**63 - 1)
@@ -111,7 +99,7 @@ objects = st.fixed_dictionaries({"a": whole, "c": st.text(max_size=5)})
 
 @given(st.lists(objects, min_size=1))
 def test_any_records_of_the_schema_fit(records):
-    rows, others = typed(json_lines(*records).encode(), len(records))
+    rows, others = typed(json_lines(*records).encode())
     lone = [any("\ud800" <= c <= "\udfff" for c in record["c"]) for record in records]
     whole = [record for record, odd in zip(records, lone, strict=True) if not odd]
     assert [{"a": row["a"], "c": row["c"]} for row in rows] == whole
@@ -173,7 +161,7 @@ def test_whatever_is_taken_typed_is_what_python_reads_of_it(seed):
     for _ in range(1000):
         data = b"\n".join(spoilt_line(chance) for _ in range(chance.randrange(1, 8)))
         lines = [line.rstrip(b"\r") for line in data.split(b"\n") if line.strip(b" \t\r\n")]
-        rows, others = typed(data, len(lines))
+        rows, others = typed(data)
         left = Counter(others)
         good = [line for line in lines if not left[line] or left.subtract([line])] if rows else []
         assert list(map(compact, rows)) == [compact(strictly(line)) for line in good]
