@@ -12,7 +12,7 @@ from medallion_assets.sources.formats.csv_text import Row
 from medallion_assets.sources.formats.json_documents import documents
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.opening import wrapping
+from medallion_assets.sources.opening import SPARK_READS, wrapping
 from medallion_assets.sources.options import Source
 
 NO_HEADER = "the file's header cannot be read"
@@ -24,6 +24,10 @@ CUT_LAYOUTS = ("document", "elements")
 def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
     """Return a file's records as UTF-8 lines, piece by piece, whatever it is wrapped in."""
     path = Path(file.path)
+    if file.layout == "lines" and file.size <= CHUNK and path.suffix not in SPARK_READS:
+        # What thousands of small files are opened for is little beside their openings.
+        yield path.read_bytes()
+        return
     wrapped = wrapping(path, source)
     if file.layout == "lines":
         with wrapped.opened(path) as lines:

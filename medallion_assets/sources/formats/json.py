@@ -51,7 +51,7 @@ def parse_json_files(files: Sequence[Entry], schema: StructType, source: Source,
 
     def parse(file: Entry, block: bytes, first: int, cut: list[CutRecord]) -> Parsed:
         lines = typed.read(block)
-        parsed = Parsed(file, lines.rows, size=len(block))
+        parsed = Parsed([file], lines.rows, size=len(block))
         if lines.others:
             reader, unit = _of_file(careful, file, source), UNITS.get(file.layout, "record")
             judged = [

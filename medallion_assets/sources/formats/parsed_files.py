@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -49,12 +51,13 @@ class Parsed:
     """Rows of a block of lines.
 
     Attributes:
+        origins: The file; of several each has ``records`` of the rows.
         rows: The schema's columns.
         judged: The schema's columns and ``JUDGED``.
         size: Bytes parsed.
     """
 
-    file: Entry
+    origins: Sequence[Entry]
     rows: list[pa.Table] = field(default_factory=list)
     judged: list[pa.Table] = field(default_factory=list)
     size: int = 0
@@ -92,9 +95,9 @@ def parse_files(
         judged = opened.enter_context(ParquetPart(folder / "judged.parquet"))
         for parsed in _parsed_ahead(_tasks(files, source, parse, whole)):
             for table in parsed.rows:
-                rows.add(table, parsed.file, parsed.size)
+                rows.add(table, parsed.origins, parsed.size)
             for table in parsed.judged:
-                judged.add(table, parsed.file, parsed.size)
+                judged.add(table, parsed.origins, parsed.size)
     return ParsedFiles(rows.written, judged.written)
 
 
@@ -105,20 +108,18 @@ def _tasks(
     small: list[Entry] = []
     size = 0
     for file in files:
-        if whole or _is_small(file):
+        if whole:
+            yield _small_task([file], source, parse)
+        elif _is_small(file):
             small.append(file)
             size += file.size
             if size > BLOCK:
                 yield _small_task(small, source, parse)
                 small, size = [], 0
-            continue
-        number = 1
-        if file.layout in CUT_LAYOUTS:
+        elif file.layout in CUT_LAYOUTS:
             yield from _cut_tasks(file, source, parse)
-            continue
-        for block in whole_lines(pieces_of(file, source)):
-            yield _block_task(file, block, number, parse)
-            number += lines_of(block)
+        else:
+            yield from _block_tasks(file, source, parse)
     if small:
         yield _small_task(small, source, parse)
 
@@ -129,7 +130,33 @@ def _is_small(file: Entry) -> bool:
 
 
 def _small_task(files: list[Entry], source: Source, parse: Parse) -> Callable[[], list[Parsed]]:
-    return lambda: [parse(file, b"".join(pieces_of(file, source)), 1, []) for file in files]
+    def task() -> list[Parsed]:
+        blocks = [_whole(file, source) for file in files]
+        if len(files) > 1:
+            parsed = parse(files[0], b"".join(blocks), 1, [])
+            if not parsed.judged and sum(map(len, parsed.rows)) == sum(file.records for file in files):
+                return [replace(parsed, rows=[pa.concat_tables(parsed.rows)], origins=files)]
+        return [parse(file, block, 1, []) for file, block in zip(files, blocks, strict=True)]
+
+    return task
+
+
+def _whole(file: Entry, source: Source) -> bytes:
+    """Return a small file, with a line end behind its last line where another file's lines may follow."""
+    data = b"".join(pieces_of(file, source))
+    wholly = source.option("wholetext", default="false") == "true"
+    return data if wholly or data.endswith(b"\n") else data + b"\n"
+
+
+def _block_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[], list[Parsed]]]:
+    number = 1
+    for block in whole_lines(pieces_of(file, source)):
+        yield partial(_block, file, block, number, parse)
+        number += lines_of(block)
+
+
+def _block(file: Entry, block: bytes, number: int, parse: Parse) -> list[Parsed]:
+    return [parse(file, block, number, [])]
 
 
 def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[], list[Parsed]]]:
@@ -178,10 +205,6 @@ def readable(pieces: Iterator[T], file: Entry) -> Iterator[T]:
         yield from pieces
     except BROKEN as broken:
         raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
-
-
-def _block_task(file: Entry, block: bytes, number: int, parse: Parse) -> Callable[[], list[Parsed]]:
-    return lambda: [parse(file, block, number, [])]
 
 
 def _parsed_ahead(tasks: Iterable[Callable[[], list[Parsed]]]) -> Iterator[Parsed]:
@@ -241,15 +264,17 @@ class ParquetPart:
         """The file, once a row came."""
         return [str(self.path)] if self.writer else []
 
-    def add(self, rows: pa.Table, file: Entry, size: int) -> None:
-        """Add rows of a file, which were so many bytes of text."""
+    def add(self, rows: pa.Table, origins: Sequence[Entry], size: int) -> None:
+        """Add rows of a file, or of several in their order; they were so many bytes of text."""
         if not len(rows):
             return
+        counts = [len(rows)] if len(origins) == 1 else [file.records for file in origins]
+        at = pa.array(np.repeat(np.arange(len(origins)), counts))
         # Spark gives a file's time in whole milliseconds.
-        at = file.modified_at - timedelta(microseconds=file.modified_at.microsecond % 1000)
-        for name, value in zip(FROM.names, (file.path, at), strict=True):
-            repeated = pa.repeat(pa.scalar(value, FROM.field(name).type), len(rows))
-            rows = rows.append_column(FROM.field(name), repeated)
+        times = [f.modified_at - timedelta(microseconds=f.modified_at.microsecond % 1000) for f in origins]
+        for name, values in zip(FROM.names, ([file.path for file in origins], times), strict=True):
+            column = pa.array(values, FROM.field(name).type).take(at)
+            rows = rows.append_column(FROM.field(name), column)
         self.waiting.append(rows)
         self.bytes += size
         if self.bytes >= ROW_GROUP:

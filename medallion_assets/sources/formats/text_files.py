@@ -38,7 +38,7 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
                 refused.append(refused_bytes(line, NOT_UTF8, *written_as(file, source)))
         rows = [pa.table({"value": pa.array(good, pa.string())})] if good else []
         judged = [CarefulReader(TEXT, rescues=False).table(refused, places)] if refused else []
-        return Parsed(file, rows, judged, len(block))
+        return Parsed([file], rows, judged, len(block))
 
     return parse_files(files, source, parse, folder, whole)
 
