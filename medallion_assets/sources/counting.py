@@ -60,7 +60,7 @@ def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) ->
         with wrapped.opened(path) as lines:
             return Contents(tag_of(path), counted_records(lines, records_in), "lines")
     with wrapped.text(path) as text:
-        records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in each_line(text))
+        records = sum(records_in(line.encode("utf-8", wrapped.errors)) for line in each_line(text))
     return Contents(tag_of(path), records, "recoded")
 
 
