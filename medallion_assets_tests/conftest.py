@@ -14,6 +14,7 @@ from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.quality.conservation import balance
+from medallion_assets.quality.verdicts import values_conserved
 from medallion_assets.runs.refresh import refresh
 from medallion_assets.settings import Settings
 
@@ -25,6 +26,8 @@ def of_this_test_alone(monkeypatch):
     """Keeps what the machine happens to have set out of the tests."""
     for name in [n for n in os.environ if n.startswith("MEDALLION_") and n != "MEDALLION_SHARED_DATA"]:
         monkeypatch.delenv(name)
+    # Commands are run in folders of their own, outside of this repository.
+    monkeypatch.setenv("MEDALLION_PIPELINES", "medallion_assets.pipelines")
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
 
 
@@ -85,6 +88,8 @@ def refreshed(lake, spark):
         for table in tables:
             books = balance(table, lake)
             assert books.holds, f"{table.key}: {books}"
+            values = values_conserved(table, lake) if table.source else None
+            assert values is None or values.passed, f"{table.key}: {values}"
         return done
 
     return run_all
