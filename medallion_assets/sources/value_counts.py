@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from medallion_assets.sources.formats.csv_contents import csv_rows
 from medallion_assets.sources.formats.csv_header import column_names
 from medallion_assets.sources.formats.json_careful import object_of
+from medallion_assets.sources.formats.json_scan import nested_deeply
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import wrapping
 from medallion_assets.sources.options import Source
@@ -47,6 +48,7 @@ class ValueCounts:
         empty: Of them, texts without a character: NULL in a column that is no STRING.
         null_texts: Of them, texts that the option ``nullValue`` declares to be NULL.
         repeated: Fields that a record has twice, of which a column takes one.
+        uncounted: Fields whose values the file's own statistics do not tell.
         reason: Why the file's values are not counted; empty where they are.
     """
 
@@ -54,6 +56,7 @@ class ValueCounts:
     empty: Counter[str] = field(default_factory=Counter)
     null_texts: Counter[str] = field(default_factory=Counter)
     repeated: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
     reason: str = ""
 
     def of_column(self, name: str, is_text: bool) -> int:
@@ -75,7 +78,7 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
         return _of_json(plain_pieces(file, source))
     if source.format == "csv":
         return _of_csv(file, source)
-    return _of_parquet(Path(file.path)) if source.format == "parquet" else _of_orc(Path(file.path))
+    return _of_parquet(file.location) if source.format == "parquet" else _of_orc(file.location)
 
 
 def members(text: str | bytes) -> Counter[str]:
@@ -129,6 +132,8 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     """Count a block whose lines are all sound objects of one type a key; return whether they were."""
     lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    if nested_deeply(block):
+        return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
     except (pa.ArrowException, ValueError):
@@ -159,7 +164,7 @@ def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts 
     """Return the counts of a file that pyarrow's reader takes as a whole, None for any other."""
     options = source.reader_options.keys()
     # To pyarrow a line of blanks is a record where there is one column; it knows no comments.
-    if len(names) < 2 or {"comment", "escape"} & options or not wrapping(Path(file.path), source).plain:
+    if len(names) < 2 or {"comment", "escape"} & options or not wrapping(file.location, source).plain:
         return None
     counts, null = ValueCounts(), source.option("nullValue", default="")
     by_name = source.option("header", default="true") == "true"
@@ -177,7 +182,7 @@ def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts 
     read = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK)
     rows = 0
     try:
-        with pa.csv.open_csv(file.path, read, parse, convert) as reader:
+        with pa.csv.open_csv(file.location, read, parse, convert) as reader:
             for batch in reader:
                 body = batch.slice(1) if by_name and not rows else batch
                 rows += batch.num_rows
@@ -197,7 +202,7 @@ def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> 
 
 def _of_cut_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts:
     counts, null = ValueCounts(), source.option("nullValue", default="")
-    rows = csv_rows(Path(file.path), source, wrapping(Path(file.path), source))
+    rows = csv_rows(file.location, source, wrapping(file.location, source))
     if file.header and source.option("header", default="true") == "true":
         next(rows, None)
     for row in rows:
@@ -214,7 +219,8 @@ def _of_cut_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts:
 def _of_parquet(path: Path) -> ValueCounts:
     """Return the counts of a Parquet file's own statistics; a column without them is not counted."""
     counts, footer = ValueCounts(), pq.read_metadata(path)
-    flat = {f.name for f in footer.schema.to_arrow_schema() if not pa.types.is_nested(f.type)}
+    fields = footer.schema.to_arrow_schema()
+    names, flat = fields.names, {f.name for f in fields if not pa.types.is_nested(f.type)}
     unknown: set[str] = set()
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
@@ -227,6 +233,7 @@ def _of_parquet(path: Path) -> ValueCounts:
                 unknown.add(chunk.path_in_schema)
     for name in (*unknown, *(counts.values.keys() - flat)):
         del counts.values[name]
+    counts.uncounted = unknown | (set(names) - flat)
     return counts
 
 
