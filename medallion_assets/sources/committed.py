@@ -57,6 +57,10 @@ def account_of(
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
     there.add_refused(refused_parts, rescued)
+    if place.source.format == "text":
+        # A refused line is the one value of its record.
+        for path, count in refused.items():
+            there.quarantined[path] = Counter({"value": count})
     books = {}
     for file in files:
         let_go = file.records - rows[file.path] - refused[file.path]

@@ -13,7 +13,7 @@ from medallion_assets.sources.errors import BatchRefused
 from medallion_assets.sources.formats.csv import typed_cells
 from medallion_assets.sources.formats.csv_header import column_names
 from medallion_assets.sources.formats.csv_text import OPEN_QUOTE, WIDTH, CsvText, Dialect
-from medallion_assets.sources.formats.parsed_lines import judged_lines, parsed_lines
+from medallion_assets.sources.formats.json import judged_texts
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import newest
@@ -47,7 +47,7 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
         records = typed_cells(lines, source, schema)
     else:
         lines = entries.select(F.col("repaired").alias("value"), F.col("entry_id").alias(ID), when)
-        records = parsed_lines(judged_lines(lines), source, schema)
+        records = judged_texts(lines, source, schema)
     return _from_their_files(selected(records, source) if source.select else records, entries, place)
 
 

@@ -20,14 +20,14 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT
+from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT, OF_REFUSED
 from medallion_assets.sources.rescue import FILE_PATH, as_json
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
 
 DIALECT = "databricks"
-PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at")
+PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at")
 ANSI = "spark.sql.ansi.enabled"
 FILE_NAME = re.compile(r"\binput_file_(name|block_\w+)\s*\(", re.IGNORECASE)
 NAME_ALONE = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_]\w*", re.ASCII)

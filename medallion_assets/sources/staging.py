@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 
 from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.formats.footers import copy_exactly
-from medallion_assets.sources.formats.line_parts import LineParts, line_parts
+from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.formats.text_files import parse_text_files
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.plain_pieces import plain_pieces
@@ -26,7 +27,7 @@ MOST = 1 << 20
 """Characters a path has at most."""
 
 
-Ahead = Callable[[Sequence[Entry], StructType], LineParts | None]
+Ahead = Callable[[Sequence[Entry], StructType], ParsedFiles | None]
 
 
 class Staging:
@@ -38,7 +39,7 @@ class Staging:
         Args:
             folder: Where stand-ins go.
             source: What the files come from.
-            ahead: Gives the parts of files that were made already.
+            ahead: Returns files that were parsed already.
         """
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.source, self.ahead = folder, source, ahead
@@ -46,7 +47,7 @@ class Staging:
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
         self.encoded = " " in str(folder) or not PLAIN_PATH.fullmatch(str(folder))
-        self.parts: dict[tuple[object, ...], LineParts] = {}
+        self.parts: dict[tuple[object, ...], ParsedFiles] = {}
 
     def readable(self, file: Entry) -> str:
         """Return a path Spark reads this file under: its own where that is safe."""
@@ -60,13 +61,13 @@ class Staging:
             self.made[file.path] = no_pattern(self._stand_in(file))
         return self.made[file.path]
 
-    def in_parts(self, files: Sequence[Entry], schema: StructType) -> LineParts:
-        """Return files of JSON lines in two parts, what fits the schema and the rest; made once."""
+    def parsed(self, files: Sequence[Entry], schema: StructType) -> ParsedFiles:
+        """Return the records of text files as Parquet files, parsed once however often they are read."""
         key = (schema.json(), *(file.path for file in files))
         if key not in self.parts:
             made = self.ahead(files, schema) if self.ahead else None
             folder = self.folder / f"parts-{len(self.parts)}"
-            self.parts[key] = made or line_parts(files, schema, self.source, folder)
+            self.parts[key] = made or parse_text_files(files, schema, self.source, folder)
         return self.parts[key]
 
     def original(self) -> Column:
