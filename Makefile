@@ -14,9 +14,9 @@ help: ## Show what can be made
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-$(HOME_OF_RUNS)/dagster.yaml: dagster.yaml
+$(HOME_OF_RUNS)/dagster.yaml: medallion_assets/templates/dagster.yaml
 	@mkdir -p $(HOME_OF_RUNS)
-	@cp dagster.yaml $@
+	@cp $< $@
 
 demo: .venv/made $(HOME_OF_RUNS)/dagster.yaml ## Set up, land files, fill every table, then open the Dagster UI
 	$(BIN)/medallion land school --files 2 --faults

@@ -1,1 +1,74 @@
-"""Incremental medallion lakehouses on Spark, Delta Lake and Dagster, with every record accounted for."""
+"""Incremental medallion lakehouses on Spark, Delta Lake and Dagster: the public names of the package.
+
+Declarations (``Pipeline``, ``stream``, ``static``, ``expect`` ...), the notebook loaders, the settings and
+``build_definitions`` are stable; every other module is the package's own. Each name is imported on first
+use, so that reading a setting costs no Spark and no Dagster.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from medallion_assets.declare import (
+        Layout,
+        Pipeline,
+        Table,
+        accepted_values,
+        expect,
+        keep_changes,
+        null_rate,
+        references,
+        row_count,
+        static,
+        stream,
+        unique,
+    )
+    from medallion_assets.orchestration.build import build_definitions
+    from medallion_assets.settings import Settings, current_settings
+    from medallion_assets.sources import (
+        CopyResult,
+        LoadResult,
+        Source,
+        autoload_to_table,
+        copy_into,
+        create_table_as,
+    )
+
+__all__ = [
+    "CopyResult",
+    "Layout",
+    "LoadResult",
+    "Pipeline",
+    "Settings",
+    "Source",
+    "Table",
+    "accepted_values",
+    "autoload_to_table",
+    "build_definitions",
+    "copy_into",
+    "create_table_as",
+    "current_settings",
+    "expect",
+    "keep_changes",
+    "null_rate",
+    "references",
+    "row_count",
+    "static",
+    "stream",
+    "unique",
+]
+_MODULES = ("declare", "sources", "settings", "orchestration.build")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name from the module that defines it.
+
+    Raises:
+        AttributeError: The package has no such public name.
+    """
+    if name in __all__:
+        for module in _MODULES:
+            found = import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,23 @@
 """Where the lake, the landing zones and Spark are: one typed object, environment first."""
 
+import sys
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_cache_path
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDERS = ("lake", "landing", "cache")
 
 
 class Settings(BaseSettings):
-    """Everything a deployment may set; each field is read from ``MEDALLION_<NAME>``.
+    """Everything a deployment may set: ``MEDALLION_<NAME>``, else ``[tool.medallion]`` in pyproject.toml.
 
     Table paths are ``<lake>/<pipeline>/<layer>/<table>``, quarantines
     ``<lake>/<pipeline>/quarantine/<table>``, landing zones ``<landing>/<pipeline>/<source>/``.
@@ -16,6 +25,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
 
+    pipelines: str = Field(
+        default="", description="Module that has the project's pipelines, as package.module."
+    )
     lake: Path = Field(
         default=Path("lake"), description="Folder that holds every table, ledger and checkpoint."
     )
@@ -32,6 +44,18 @@ class Settings(BaseSettings):
         default=0, ge=0, le=20, description="Refused rows a check shows in full; 0 shows where they are."
     )
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources of settings, the strongest first: arguments, environment, pyproject.toml."""
+        return init_settings, env_settings, _ProjectSettings(settings_cls)
+
     @property
     def is_one_machine(self) -> bool:
         """Return true where Spark runs inside this process, so that tuning it is ours to do."""
@@ -39,10 +63,40 @@ class Settings(BaseSettings):
 
     def resolved(self) -> "Settings":
         """Return the same settings with absolute folders, since Spark's checkpoints keep absolute paths."""
-        folders = {name: getattr(self, name).expanduser().resolve() for name in ("lake", "landing", "cache")}
+        folders = {name: getattr(self, name).expanduser().resolve() for name in FOLDERS}
         return self.model_copy(update=folders)
 
 
 def current_settings() -> Settings:
     """Return the settings this process's environment asks for."""
     return Settings().resolved()
+
+
+def project_folder(start: Path | None = None) -> Path | None:
+    """Return the nearest folder, from ``start`` upwards, whose pyproject.toml has ``[tool.medallion]``."""
+    here = (start or Path.cwd()).resolve()
+    return next((folder for folder in (here, *here.parents) if _project_table(folder) is not None), None)
+
+
+def _project_table(folder: Path) -> dict[str, Any] | None:
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        return None
+    table = tomllib.loads(file.read_text("utf-8")).get("tool", {}).get("medallion")
+    return table if isinstance(table, dict) else None
+
+
+class _ProjectSettings(PydanticBaseSettingsSource):
+    """The settings of ``[tool.medallion]``; relative folders, the default ones too, are in the project's."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Return one field's value, None where pyproject.toml does not set it."""
+        return self().get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return every value that pyproject.toml sets."""
+        folder = project_folder()
+        table = (_project_table(folder) or {}) if folder else {}
+        return {
+            k: str(folder / Path(v).expanduser()) if folder and k in FOLDERS else v for k, v in table.items()
+        }

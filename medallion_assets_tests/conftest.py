@@ -25,6 +25,8 @@ def of_this_test_alone(monkeypatch):
     """Keeps what the machine happens to have set out of the tests."""
     for name in [n for n in os.environ if n.startswith("MEDALLION_") and n != "MEDALLION_SHARED_DATA"]:
         monkeypatch.delenv(name)
+    # Commands are run in folders of their own, outside of this repository.
+    monkeypatch.setenv("MEDALLION_PIPELINES", "medallion_assets.pipelines")
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
 
 

@@ -16,7 +16,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 def daemon_up(home, lake, landing, how_it_ends=signal.SIGTERM):
     """Run web server and daemon on a home of their own; gives the file of what they say."""
     home.mkdir(parents=True, exist_ok=True)
-    shutil.copy(PROJECT / "dagster.yaml", home)
+    shutil.copy(PROJECT / "medallion_assets" / "templates" / "dagster.yaml", home)
     said = home / "said.log"
     own = {"DAGSTER_HOME": home, "MEDALLION_LAKE": lake, "MEDALLION_LANDING": landing}
     command = [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", "0"]

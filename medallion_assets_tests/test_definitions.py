@@ -8,8 +8,10 @@ import dagster as dg
 import pytest
 import yaml
 
-from medallion_assets.definitions import TABLES, defs
+from medallion_assets.definitions import defs
+from medallion_assets.pipelines import PIPELINES
 
+TABLES = [table for pipeline in PIPELINES.values() for table in pipeline.tables.values()]
 SNAPSHOT = Path(__file__).parent / "snapshots" / "graph.txt"
 
 

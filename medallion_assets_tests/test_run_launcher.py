@@ -48,7 +48,11 @@ def serving(path):
 def health(place, tags):
     """Return what the launcher that ``dagster.yaml`` names says of a started run."""
     (place / "home").mkdir()
-    overrides = {"run_launcher": yaml.safe_load((PROJECT / "dagster.yaml").read_text())["run_launcher"]}
+    overrides = {
+        "run_launcher": yaml.safe_load((PROJECT / "medallion_assets/templates/dagster.yaml").read_text())[
+            "run_launcher"
+        ]
+    }
     with dg.DagsterInstance.local_temp(str(place / "home"), overrides=overrides) as instance:
         run = dg.DagsterRun("chain", status=dg.DagsterRunStatus.STARTED, tags=tags)
         instance.add_run(run)

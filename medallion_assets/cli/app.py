@@ -8,6 +8,7 @@ from medallion_assets.declare.errors import UnknownTable
 from medallion_assets.declare.order import chosen
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.paths import Lake
+from medallion_assets.project import NoPipelines, project_pipelines
 from medallion_assets.settings import current_settings
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
@@ -22,11 +23,9 @@ def the_lake() -> Lake:
 
 def tables_of(names: list[str]) -> list[Table]:
     """Return the tables these pipelines and keys mean, upstream first; an unknown one ends the command."""
-    from medallion_assets.pipelines import PIPELINES
-
     try:
-        return chosen(PIPELINES, names)
-    except UnknownTable as error:
+        return chosen(project_pipelines(), names)
+    except (UnknownTable, NoPipelines) as error:
         refuse(str(error))
         raise
 

@@ -1,13 +1,14 @@
 """The verbs in Dagster's launchpad: a job for each, with what it told of every table in the run's log."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
 from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import Pipeline
 from medallion_assets.operations import VERBS, VerbRequest, VerbResult
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
-from medallion_assets.pipelines import PIPELINES
 from medallion_assets.quarantine.choice import QuarantineFilter
 
 DESTROYS = ("reset",)
@@ -42,9 +43,9 @@ class VerbConfig(dg.Config):
         )
 
 
-def verb_jobs() -> list[dg.JobDefinition]:
-    """Return a job for each verb that takes nothing away for good."""
-    return [_job(name) for name in VERBS if name not in DESTROYS]
+def verb_jobs(pipelines: Mapping[str, Pipeline]) -> list[dg.JobDefinition]:
+    """Return a job for each verb that takes nothing away for good, over the tables of these pipelines."""
+    return [_job(name, pipelines) for name in VERBS if name not in DESTROYS]
 
 
 def upkeep(jobs: list[dg.JobDefinition]) -> dg.ScheduleDefinition:
@@ -56,7 +57,7 @@ def upkeep(jobs: list[dg.JobDefinition]) -> dg.ScheduleDefinition:
                                  default_status=running)  # fmt: skip
 
 
-def _job(name: str) -> dg.JobDefinition:
+def _job(name: str, pipelines: Mapping[str, Pipeline]) -> dg.JobDefinition:
     words = (VERBS[name].__doc__ or "").splitlines()[0]
 
     @dg.op(name=f"do_{name}", description=words)
@@ -64,7 +65,7 @@ def _job(name: str) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: VerbConfig, lake: LakeResource, spark: SparkResource
     ) -> None:
         place, asked = lake.lake(), config.asked(context.run_id)
-        told = [VERBS[name](t, place, spark.starter(), asked) for t in chosen(PIPELINES, config.tables)]
+        told = [VERBS[name](t, place, spark.starter(), asked) for t in chosen(pipelines, config.tables)]
         context.log_event(_observation(name, told))
         ill = [f"{t.table}: {t.does}" for t in told if not t.well]
         if ill:

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare import stream
+from medallion_assets import stream
 from medallion_assets.pipelines.commerce.pipeline import commerce
 
 CUSTOMER = (

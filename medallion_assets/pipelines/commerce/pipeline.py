@@ -1,6 +1,6 @@
 """The pipeline the commerce tables belong to."""
 
-from medallion_assets.declare import Pipeline
+from medallion_assets import Pipeline
 
 commerce = Pipeline(
     "commerce",

@@ -1,6 +1,6 @@
 """The pipeline the health tables belong to."""
 
-from medallion_assets.declare import Pipeline
+from medallion_assets import Pipeline
 
 health = Pipeline(
     "health",

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare import expect, static, stream
+from medallion_assets import expect, static, stream
 from medallion_assets.pipelines.health import bronze
 from medallion_assets.pipelines.health.pipeline import health
 

@@ -1,6 +1,6 @@
 """The pipeline the school's tables belong to."""
 
-from medallion_assets.declare import Pipeline
+from medallion_assets import Pipeline
 
 school = Pipeline(
     "school",
