@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.formats.csv_contents import csv_rows
 from medallion_assets.sources.formats.json_documents import as_documents
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import Wrapping, wrapping
@@ -27,10 +26,13 @@ def with_positions(refused: DataFrame, files: Sequence[Entry], source: Source) -
     """Add ``_check_position`` STRING: ``line 17``, or ``record 3`` where records are no lines; else NULL.
 
     Args:
-        refused: ``_raw`` and ``_source_file`` STRING; read twice, so best cached.
+        refused: ``_raw`` and ``_source_file`` STRING; read twice, so best cached. Of a format that knows the
+            place while it reads, with the column already.
         files: The batch's files.
         source: How they are read.
     """
+    if POSITION in refused.columns:
+        return refused
     told = refused.select("_source_file", F.sha1("_raw")).where("_raw IS NOT NULL").distinct().limit(MOST)
     wanted: dict[str, set[str]] = {}
     for path, text in told.collect():
@@ -60,8 +62,6 @@ def _texts(file: Entry, source: Source) -> Iterable[bytes]:
     """Return the file's records as text, in order; blank lines too where it is a file of lines."""
     path = Path(file.path)
     wrapped = wrapping(path, source)
-    if file.layout == "cells":
-        return (_bytes(row.text) for row in csv_rows(path, source, wrapped))
     if file.layout == "document":
         documents = as_documents(path, wrapped, source.option("multiLine", default="auto"))
         return map(_bytes, documents or ())

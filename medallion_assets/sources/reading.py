@@ -3,12 +3,12 @@
 Frames out carry the source's columns, its rescued data column where it has one, and then:
     ``_raw`` STRING: the record as it stood, NULL where it was good;
     ``_reason`` STRING: why it cannot be a row, NULL where it can;
-    ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
+    ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from;
+    ``quarantine.POSITION`` and ``quarantine.BYTES`` STRING, of formats that know them while they read.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,9 +25,6 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.staging import Staging
 
 PARTITION = re.compile(r"/([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
-MOST_HEADERS = 8
-"""Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
-
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -52,14 +49,11 @@ def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
 
 
 def groups(files: Sequence[Entry]) -> list[list[Entry]]:
-    """Return files that can share a reader together: the same layout and the same header or schema."""
+    """Return files that can share a reader together: the same layout, and the same schema of their own."""
     # A file without a record may have no header either, and no reader takes it.
     full = [file for file in files if file.records]
-    plain = {file.header for file in full if file.layout == "lines"}
     alike: dict[tuple[str, str], list[Entry]] = {}
     for file in full:
-        if file.layout == "lines" and len(plain) > MOST_HEADERS:
-            file = replace(file, layout="cells")
         alike.setdefault((file.layout, "" if file.layout == "cells" else file.header), []).append(file)
     return [alike[key] for key in sorted(alike)]
 
@@ -77,7 +71,8 @@ def _read(
     if source.format in ("json", "xml"):
         return json_records(spark, files, source, schema, staging)
     if source.format == "csv":
-        return csv_records(spark, files, source, schema, staging)
+        zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        return csv_records(spark, staging.in_parts(files, schema, zone).fitting, source, schema)
     if source.format == "text":
         return text_records(spark, files, source, staging)
     if source.format == "binaryFile":

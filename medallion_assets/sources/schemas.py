@@ -12,6 +12,7 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
 from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import SchemaDiff, grown
+from medallion_assets.sources.formats.csv_dialect import column_names
 from medallion_assets.sources.formats.json import json_lines
 from medallion_assets.sources.inference import declared, seen_schema, with_hints
 from medallion_assets.sources.ledger import Entry
@@ -114,6 +115,9 @@ def _brought_by(
         keys = keys.select(F.explode(F.json_object_keys("value")).alias("key"), "_source_file")
         found = keys.where(among("key", tops)).groupBy("key").agg(F.min("_source_file").alias("file"))
         return {row["key"]: row["file"] for row in found.collect()}
+    if source.format == "csv":
+        headers = {file.path: column_names(file.header, source) for file in reversed(files)}
+        return {name: path for name in tops for path, names in headers.items() if name in names}
     return {name: file.path for name in tops for file in reversed(files) if name in file.header}
 
 

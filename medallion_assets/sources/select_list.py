@@ -7,11 +7,12 @@ from sqlglot import exp
 
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import BYTES, POSITION
 
 DIALECT = "databricks"
 """sqlglot's name for the Spark SQL whose casts are strict, as Spark 4's are."""
 
-PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at")
+PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at", POSITION, BYTES)
 
 
 def selected(records: DataFrame, source: Source) -> DataFrame:
@@ -33,7 +34,8 @@ def selected(records: DataFrame, source: Source) -> DataFrame:
     reason = F.coalesce("_reason", F.when(wrong != "", wrong))
     raw = F.coalesce("_raw", F.when(reason.isNotNull(), F.to_json(F.struct(*map(quoted, own)))))
     rescued = [source.rescued] if source.rescued else []
-    return records.select(*columns, *rescued, raw.alias("_raw"), reason.alias("_reason"), *PROVENANCE[2:])
+    origin = [name for name in PROVENANCE[2:] if name in records.columns]
+    return records.select(*columns, *rescued, raw.alias("_raw"), reason.alias("_reason"), *origin)
 
 
 def _failed(cast: exp.Expr) -> Column:

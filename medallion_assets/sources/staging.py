@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.avro import write_as_parquet
+from medallion_assets.sources.formats.csv import csv_parts
 from medallion_assets.sources.formats.line_parts import LineParts, line_parts
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
@@ -57,12 +58,20 @@ class Staging:
             self.made[file.path] = self._stand_in(file)
         return self.made[file.path]
 
-    def in_parts(self, files: Sequence[Entry], schema: StructType) -> LineParts:
-        """Return files of JSON lines in two parts, what fits the schema and the rest; made once."""
-        key = (schema.json(), *(file.path for file in files))
+    def in_parts(self, files: Sequence[Entry], schema: StructType, zone: str = "UTC") -> LineParts:
+        """Return files of JSON lines or CSV as Parquet: what fits the schema, and the rest; made once.
+
+        Args:
+            files: What to read.
+            schema: The columns wanted.
+            zone: The time zone of a CSV's timestamps that name none.
+        """
+        key = (schema.json(), zone, *(file.path for file in files))
         if key not in self.parts:
-            made = self.ahead(files, schema) if self.ahead else None
+            made = self.ahead(files, schema) if self.ahead and zone == "UTC" else None
             folder = self.folder / f"parts-{len(self.parts)}"
+            if made is None and self.source.format == "csv":
+                made = LineParts(csv_parts(files, schema, self.source, folder, zone))
             self.parts[key] = made or line_parts(files, schema, self.source, folder)
         return self.parts[key]
 
