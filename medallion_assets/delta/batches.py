@@ -32,8 +32,11 @@ class Batch:
         open_rows: Rows in windows that are not closed, and so not written, in append mode.
         whole: True where the batch took all of upstream anew: totals begin with it.
         replaced: For files that came again changed: rows before, rows now.
+        expanded: Rows written or refused beyond one for each upstream row, where one may give many.
+        by_hand: Rows someone removed by hand, as a person accepted.
         newest_sequence: For a changing dimension: the latest ``sequence_by`` it has taken, as text.
-        total_duplicates, total_dropped, total_missing, total_applied, total_late: Over all batches so far.
+        total_duplicates, total_dropped, total_missing, total_applied, total_late, total_expanded,
+            total_by_hand: Over all batches so far.
     """
 
     number: int
@@ -54,6 +57,10 @@ class Batch:
     total_missing: int = 0
     total_applied: int = 0
     total_late: int = 0
+    expanded: int = 0
+    total_expanded: int = 0
+    by_hand: int = 0
+    total_by_hand: int = 0
     strategy: str = ""
     late: int = 0
     watermark: str = ""
@@ -110,6 +117,8 @@ def with_totals(folder: Path, query: str, batch: Batch) -> Batch:
         total_missing=total("missing", "total_missing"),
         total_applied=total("written", "total_applied"),
         total_late=total("late", "total_late"),
+        total_expanded=total("expanded", "total_expanded"),
+        total_by_hand=total("by_hand", "total_by_hand"),
         newest_sequence=batch.newest_sequence or (last.newest_sequence if last and not begins else ""),
     )
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log
-from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.commit import TIMES, Transaction, append, configured
 from medallion_assets.delta.names import quoted
 
 GONE = "_gone"
@@ -73,18 +73,13 @@ def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -
 @contextmanager
 def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
     """Signs the block's commits, which MERGE and DELETE take from the session alone."""
-    told = {
+    options = {
         "spark.databricks.delta.write.txnAppId": transaction.app_id,
         "spark.databricks.delta.write.txnVersion": str(transaction.batch_id),
         "spark.databricks.delta.commitInfo.userMetadata": json.dumps(transaction.commit_metadata),
     }
-    try:
-        for name, value in told.items():
-            spark.conf.set(name, value)
+    with configured(spark, options | TIMES):
         yield
-    finally:
-        for name in told:
-            spark.conf.unset(name)
 
 
 def _differs(rows: DataFrame, keys: Sequence[str], path: Path) -> str | None:

@@ -71,10 +71,11 @@ def keys_made_anew(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSess
         replay=trial.id,
     )
     counts = recomputed(spark, table, lake, scope, trial.transaction(table))
-    failed = inputs.count()
+    through = ended(inputs, taken).localCheckpoint()
+    failed = through.where(F.col("status") == REPLAYED).count()
     if failed:
-        # VerbRequest first, since a merge costs two seconds, also of nothing; tried once, by the move above.
-        ends = signed(ended(inputs), trial).withColumn("attempts", F.lit(0))
+        # Counted first, since a merge costs two seconds, also of nothing; tried once, by the move above.
+        ends = signed(through, trial).withColumn("attempts", F.lit(0))
         move_entries(ends, path, trial.transaction(table, "/settle"))
     # Rows the query failed on stood in quarantine, and in no frame it could give.
     counts["was:quarantine"] = counts.get("was:quarantine", 0) + failed

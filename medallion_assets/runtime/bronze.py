@@ -1,18 +1,21 @@
 """A bronze micro-batch: the ledger's files through the table's query and rules into the table."""
 
 import time
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.write import write_judged
 from medallion_assets.sources.deduplicate_files import PROVENANCE
 from medallion_assets.sources.load import admitted, load_files
@@ -29,8 +32,16 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
 
     path, quarantine = lake.path(table), lake.quarantine(table)
 
+    kept: frozenset[str] = frozenset()
+
     def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
+        nonlocal kept
         shaped = shaped_records(rows, table, transaction)
+        # A schema that is learned may not know a column of before; where files have it, the query dropped it.
+        learns = table.source is not None and table.source.learns
+        unknown = {name for name, _ in log.schema(path)} - {*rows.columns} if learns else ()
+        refuse_changed_columns(shaped, table, lake, unknown)
+        kept = unchanged_columns(rows, shaped)
         return write_judged(shaped, table, path, quarantine, None, transaction, instead_of)
 
     def write_sound(rows: DataFrame, instead_of: str) -> dict[str, int]:
@@ -45,19 +56,17 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
         return counts | {"quarantine": counts["quarantine"] + found.held, POISON: found.held}
 
     files = admitted(ledger_rows)
-    loaded = load_files(
-        ledger_rows.sparkSession, files, load_target_of(table, lake), transaction, write_sound
-    )
+    target = load_target_of(table, lake)
+    loaded = load_files(ledger_rows.sparkSession, files, target, transaction, write_sound, lambda: kept)
     return _batch(loaded, table, transaction, time.monotonic() - started)
 
 
 def load_target_of(table: Table, lake: Lake) -> LoadTarget:
     """Return where a bronze table's records go."""
     assert table.source is not None
-    ledger = lake.ledger(table)
-    return LoadTarget(
-        table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
-    )
+    source = replace(table.source, path=str(lake.landing(table.pipeline, table.source)))
+    path, quarantine = lake.path(table), lake.quarantine(table)
+    return LoadTarget(table.key, source, path, quarantine, lake.ledger(table), lake.state(table, "."))
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
@@ -72,6 +81,19 @@ def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
 def shaped_records(records: DataFrame, table: Table, transaction: Transaction) -> DataFrame:
     """Return what the table's query makes of records, with where each came from at its end."""
     return with_provenance(table(records.drop(*STAMPED[2:])), transaction)
+
+
+def unchanged_columns(records: DataFrame, shaped: DataFrame) -> frozenset[str]:
+    """Return the columns of the records that a query passes on under their names, with their very values."""
+    before, after = (_attributes(frame) for frame in (records, shaped))
+    return frozenset(name for name, attribute in after.items() if before.get(name) == attribute)
+
+
+def _attributes(frame: DataFrame) -> dict[str, int]:
+    """Return Spark's id of each column: an expression over a column has another id than the column."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    columns = [output.apply(i) for i in range(output.size())]
+    return {column.name(): column.exprId().id() for column in columns}
 
 
 def with_provenance(rows: DataFrame, transaction: Transaction) -> DataFrame:

@@ -28,8 +28,10 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.history import states
 from medallion_assets.quality.judge import counted, judged, written_columns
 from medallion_assets.quarantine.held_poison import sound
+from medallion_assets.quarantine.identity import identity_of
 from medallion_assets.quarantine.quarantined import replace_quarantined
-from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.quarantine.repairs import in_force, text_columns
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.previous_counts import as_found, as_judged
 
 
@@ -77,7 +79,9 @@ def recomputed(
         refuse_beyond_bounds(counts, table)
         was = _was(before, table, lake, scope) if before is not None else {}
         _write(spark, table, lake, scope, transaction, now)
-        replace_quarantined(now, table, lake.quarantine(table), scope.keys, transaction)
+        there = (name for name, _ in log.schema(lake.upstream_log(table)))
+        known_by = identity_of(text_columns(now), there, table.recomputed_by)
+        replace_quarantined(now, table, lake.quarantine(table), scope.keys, transaction, known_by)
     finally:
         for frame in (now, before, scope.keys):
             if frame is not None:
@@ -140,10 +144,11 @@ def _write(
     rows = _rows(spark, table, lake, scope, now)
     if transaction.committed_to(path):
         return
-    rows = laid_out(rows, table.layout, path, table.key)
     if scope.keys is None:
+        rows = laid_out(rows, table.layout, path, table.key)
         append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
         return
+    rows = joining(rows, table, lake)
     names = [*scope.keys.columns, *([START_AT] if table.scd and table.scd.type == 2 else [])]
     marked = with_gone(rows, scope.keys, path, names)
     upsert(marked, path, transaction, names)

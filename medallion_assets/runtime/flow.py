@@ -19,6 +19,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import OUTCOMES
 from medallion_assets.quarantine.held_poison import parted, take_out_gone
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.rows_out import write_many
 from medallion_assets.runtime.strategy import Part, Written, choose_strategy
 
 
@@ -61,6 +62,7 @@ def _written(part: Part, table: Table, lake: Lake) -> Written:
         went, going = parted(changes.removed(part.rows), quarantine)
         part = replace(part, rows=_as_changes(changes.added(part.rows), went))
     write = choose_strategy(part, table, lake)
+    write = write if table.rows_out == "one" else partial(write_many, write)
     try:
         done = write(part, table, lake)
     except Exception as error:
@@ -99,6 +101,8 @@ def batch_of(
         read=read,
         written=moved.get("good", 0),
         quarantined=moved.get("quarantine", 0),
+        # What is recomputed or replayed brings no new upstream row.
+        expanded=counts.get("expanded", read) if table.rows_out == "many" else 0,
         duplicates=moved.get("duplicate", 0),
         dropped=moved.get("drop", 0),
         rules={e.name: counts.get(f"rule:{e.name}", 0) for e in table.expectations},

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
-from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
@@ -27,6 +26,7 @@ from medallion_assets.quality.history import SINCE, STOOD, states
 from medallion_assets.quality.judge import counted, judged
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.correct import with_gone
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
@@ -112,7 +112,7 @@ def _write(good: DataFrame, table: Table, lake: Lake, own_version: int, transact
     mine = of_keys(stands, keys, "left_semi")
     shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
     events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
-    rows = laid_out(states(events, kept, None, events.limit(0)), table.layout, path, table.key)
+    rows = joining(states(events, kept, None, events.limit(0)), table, lake)
     if kept.type == 1:
         upsert(with_gone(rows, keys, path, kept.keys), path, transaction, kept.keys)
     else:

@@ -19,6 +19,7 @@ from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound
 from medallion_assets.runtime.aggregates import Aggregate, aggregate_of, merged_as, with_partials
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.correct import with_gone
 
 WENT = "rows were taken away or changed upstream"
@@ -51,7 +52,7 @@ def write_incremental(
     anew = versions.after < 0 and log.exists(path)
     if not why and not anew:
         upsert(
-            laid_out(with_partials(new, found), table.layout, path, table.key),
+            joining(with_partials(new, found), table, lake),
             path,
             transaction,
             found.keys,
@@ -90,6 +91,7 @@ def _remake(
     path = lake.path(table)
     if transaction.committed_to(path):
         return
+    whole = joining(whole, table, lake)
     if not found.keys:
         upsert(whole, path, transaction, found.keys)
         return

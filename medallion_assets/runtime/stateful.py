@@ -16,6 +16,7 @@ from medallion_assets.delta.stream import State
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import versions_of
 from medallion_assets.quality.late_rows import open_rows
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.late_entries import held_late
 from medallion_assets.runtime.poison_of_groups import rows_left_out
 
@@ -23,14 +24,15 @@ from medallion_assets.runtime.poison_of_groups import rows_left_out
 def write_groups(rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> Batch:
     """Rewrites the table with the whole aggregate (complete), or merges the groups that changed (update)."""
     started, path = time.monotonic(), lake.path(table)
-    rows = laid_out(rows, table.layout, path, table.key)
+    anew = table.output_mode == "complete" or transaction.batch_id == 0
+    rows = laid_out(rows, table.layout, path, table.key) if anew else joining(rows, table, lake)
     if transaction.committed_to(path):
         # Delta would skip the write without reading the rows; Spark then finds its state stores
         # uncommitted and refuses the batch at every retry, for ever.
         rows.write.format("noop").mode("overwrite").save()
     elif table.output_mode == "append" and transaction.batch_id > 0:
         append(rows, path, transaction)
-    elif table.output_mode == "complete" or transaction.batch_id == 0:
+    elif anew:
         # State that begins anew begins with all of upstream: what stood before is replaced by it.
         append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
     else:
@@ -38,10 +40,10 @@ def write_groups(rows: DataFrame, table: Table, lake: Lake, transaction: Transac
     versions = versions_of(table, lake, transaction.batch_id)
     late = held_late(rows.sparkSession, table, lake, versions, transaction) if table.watermarked else 0
     held = late + rows_left_out(rows.sparkSession, table, lake, versions, transaction)
-    seconds, anew = time.monotonic() - started, transaction.batch_id == 0
+    seconds, whole = time.monotonic() - started, transaction.batch_id == 0
     read, written = rows_brought(lake.upstream_log(table), versions), rows_committed(path, transaction)
     return Batch(transaction.batch_id, read, written, held, seconds=seconds, run_id=transaction.run_id,
-                 strategy=table.output_mode, late=late, whole=anew)  # fmt: skip
+                 strategy=table.output_mode, late=late, whole=whole)  # fmt: skip
 
 
 def _merge(rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> None:

@@ -16,6 +16,7 @@ from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound
 from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.correct import RecomputeScope, recomputed
 from medallion_assets.runtime.in_order import (
     can_be_in_order,
@@ -95,6 +96,7 @@ def _appended(part: Part, table: Table, lake: Lake) -> Written:
     asks = table.unique_by or table.one_each
     existing = at_version(part.rows.sparkSession, path, own) if asks and own is not None else None
     rows = derived(changes.added(part.rows), table, lake, part.static_versions)
+    refuse_changed_columns(rows, table, lake)
     counts = write_judged(rows, table, path, lake.quarantine(table), existing, part.transaction)
     return Written(counts, "appended")
 

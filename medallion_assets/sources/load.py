@@ -1,7 +1,6 @@
 """A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -13,15 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
-from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import file_status
 from medallion_assets.sources.batch_records import records_read
-from medallion_assets.sources.committed import committed_rows
+from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.deduplicate_files import not_loaded
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load_records import Loaded, load_readable, load_whole
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import write_malformed
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
+from medallion_assets.sources.reading import partition_keys
 from medallion_assets.sources.replacing import (
     clear_quarantine,
     come_again,
@@ -30,13 +31,19 @@ from medallion_assets.sources.replacing import (
     superseded,
 )
 from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.value_books import QueryColumns, count_in_background
 
 Writer = Callable[[DataFrame, str], Mapping[str, int]]
 """Takes good rows, and SQL true of rows they stand in for (empty for none)."""
 
 
 def load_files(
-    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction, write: Writer
+    spark: SparkSession,
+    files: Sequence[Entry],
+    place: LoadTarget,
+    transaction: Transaction,
+    write: Writer,
+    kept: Callable[[], frozenset[str] | None] = lambda: None,
 ) -> Loaded:
     """Loads the files of a micro-batch and says what became of their records.
 
@@ -50,6 +57,8 @@ def load_files(
         place: Where they go.
         transaction: Who writes, and which batch.
         write: Writes good rows; gives counts of its own.
+        kept: Returns, after the write, the columns of the records that the table's query passed on as they
+            were; None where it has no query.
 
     Raises:
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
@@ -70,6 +79,7 @@ def load_files(
     clear_quarantine(spark, again, place.quarantine, transaction, parse)
     # Delta wants every row it writes to be one of those it may stand in for: new files' too.
     instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
+    values = count_in_background(fresh, source)
     staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
 
     def load(files: list[Entry]) -> Loaded:
@@ -81,8 +91,12 @@ def load_files(
         write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()
     drop_ahead(place.state)
-    gone = dict.fromkeys(missing, outcomes.GONE) | {f: corrupt[f.path] for f in there if f.path in corrupt}
-    _record(place, fresh, gone, transaction, parse, started)
+    gone = dict.fromkeys(missing, file_status.GONE) | {f: corrupt[f.path] for f in there if f.path in corrupt}
+    writers = (transaction, parse, replace(transaction, app_id=f"{transaction.app_id}/poison"))
+    columns = _query_columns(loaded, fresh, source, kept())
+    found = account_of(place, fresh, writers, values, columns)
+    drops = source.malformed == "DROPMALFORMED"
+    file_status.record(place.ledger, fresh, found, transaction, started, gone, drops)
     now = {file.path: file.records for file in fresh}
     replaced = {path: [count, now.get(path, 0)] for path, count in before.items()}
     return replace(loaded, missing=sum(file.records for file in gone), replaced=replaced)
@@ -106,19 +120,11 @@ def _is_as_counted(file: Entry) -> bool:
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
 
 
-def _record(
-    place: LoadTarget,
-    files: list[Entry],
-    gone: dict[Entry, str],
-    transaction: Transaction,
-    parse: Transaction,
-    started: datetime,
-) -> None:
-    number = transaction.batch_id
-    good = committed_rows(place.path, transaction.app_id, number, "_source_file", place.source.rescued)
-    refused: Counter[str] = Counter()
-    for app_id in (transaction.app_id, parse.app_id, f"{transaction.app_id}/poison"):
-        refused += committed_rows(place.quarantine, app_id, number, "source_file").rows
-    found = outcomes.Found(good.rows, refused, good.rescued)
-    drops = place.source.malformed == "DROPMALFORMED"
-    outcomes.record(place.ledger, files, found, transaction, started, gone, drops)
+def _query_columns(
+    loaded: Loaded, files: Sequence[Entry], source: Source, kept: frozenset[str] | None
+) -> QueryColumns:
+    """Return what the batch's query did with the columns of its records; a select list computes them all."""
+    schema = loaded.growth.schema.names if loaded.growth else []
+    folders = partition_keys(files, source)
+    passed = frozenset({source.rescued}) if source.select else kept
+    return QueryColumns(frozenset(n for n in schema if n not in folders), passed, source.rescued)

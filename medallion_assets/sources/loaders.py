@@ -1,7 +1,8 @@
 """What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
 
+import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +19,13 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import clean_source
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
+from medallion_assets.sources.errors import NewColumns
+from medallion_assets.sources.evolution import OURS
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.listing import unknown
 from medallion_assets.sources.load import Writer, admitted, load_files
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
 
@@ -39,6 +45,8 @@ class LoadResult:
         rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
         files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
         files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
+        values_unaccounted: By landing file and column, values read that are nowhere; empty, or the load
+            lost some.
         path, quarantine, ledger: Where the tables are.
         version: The table's Delta version afterwards, None where there is none yet.
     """
@@ -51,6 +59,7 @@ class LoadResult:
     rows_dropped: int
     files_refused: int
     files_missing: int
+    values_unaccounted: dict[str, dict[str, int]]
     path: Path
     quarantine: Path
     ledger: Path
@@ -82,12 +91,13 @@ def load_new(
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
         drop_older_copy(place.key, place.path, checkpoint)
+        chosen = chosen_paths(place.source, look) if _is_behind(place.ledger, checkpoint) else None
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
             discover(Path(place.source.path), place.ledger, place.source, look)
             if _is_behind(place.ledger, checkpoint):
                 session = spark or start_session(settings)
-                _stream(session, place, checkpoint, run_id)
+                _stream(session, place, checkpoint, run_id, chosen)
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
@@ -103,13 +113,36 @@ def _is_behind(ledger: Path, checkpoint: Path) -> bool:
     return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
 
 
-def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str) -> None:
+def chosen_paths(source: Source, look: DiscoveryOptions) -> set[str]:
+    """Return the paths of all files this call asks for, loaded before or not."""
+    listed = (file.path for file in unknown(Path(source.path), source, {}))
+    return {path for path in listed if look.only is None or path in look.only}
+
+
+def _without_unchosen(
+    files: list[Entry], chosen: set[str] | None, place: LoadTarget, transaction: Transaction
+) -> list[Entry]:
+    """Return a batch without the files of an earlier, failed call that this call does not choose."""
+    parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
+    if chosen is None or transaction.committed_to(place.path) or parse.committed_to(place.quarantine):
+        # What a batch has written is finished, or its records would be written again later.
+        return files
+    left = [file for file in files if file.path not in chosen and os.path.lexists(file.path)]
+    outcomes.postpone(place.ledger, left, transaction)
+    return [file for file in files if file not in left]
+
+
+def _stream(
+    spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str, chosen: set[str] | None
+) -> None:
     # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
 
     def write(rows: DataFrame, number: int) -> None:
         transaction = transaction_of(place.key, place.path, checkpoint, number, run_id)
-        load_files(rows.sparkSession, admitted(rows), place, transaction, write_good(transaction))
+        # The files this call discovered itself come after, and are chosen.
+        files = _without_unchosen(admitted(rows), chosen, place, transaction)
+        load_files(rows.sparkSession, files, place, transaction, write_good(transaction))
 
     def write_good(transaction: Transaction) -> Writer:
         return lambda good, instead_of: _append(good, place, transaction, instead_of)
@@ -118,7 +151,23 @@ def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: st
     run_streaming_query(as_commits(spark, place.ledger), write, checkpoint, place.key)
 
 
+def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
+    """Raise where rows have columns the table lacks, and the source's mode says that none may join.
+
+    Raises:
+        NewColumns: There are some; nothing was written.
+    """
+    if place.source.evolution != "failOnNewColumns" or not log.exists(place.path):
+        return
+    there = {name.lower() for name, _ in log.schema(place.path)}
+    new = {f.name: f.dataType.simpleString() for f in rows.schema.fields if f.name.lower() not in there}
+    added = {name: kind for name, kind in new.items() if not OURS.fullmatch(name)}
+    if added:
+        raise NewColumns(place.source.name, added, [place.source.path])
+
+
 def _append(rows: DataFrame, place: LoadTarget, transaction: Transaction, instead_of: str) -> dict[str, int]:
+    refuse_new_columns(rows, place)
     append(rows, place.path, transaction, instead_of=instead_of)
     return {}
 
@@ -142,6 +191,7 @@ def _account(place: LoadTarget, run_id: str) -> LoadResult:
         rows_dropped=dropped,
         files_refused=refused + lost.count(outcomes.CORRUPT),
         files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
+        values_unaccounted=outcomes.unaccounted_values(place.ledger),
         path=place.path,
         quarantine=place.quarantine,
         ledger=place.ledger,

@@ -24,7 +24,7 @@ REASONS = {
     KEY: "its key is missing, or stands already where each may stand once",
     LATE: "its window was closed when it came",
     JOIN: "what it refers to is not known",
-    QUERY: "the query failed on it",
+    QUERY: "the query failed on it, or gave no row of it",
 }
 """Reason classes. Of the first two ``row`` is the raw record, of the others a row as JSON."""
 
@@ -33,6 +33,8 @@ RAW = f"reason_class IN ('{PARSE}', '{SCHEMA}')"
 
 NO_FIT = "does not fit the schema"
 """How the reasons of records begin that are sound and fit no row."""
+GAVE_NO_ROW = "gave_no_row"
+"""As a rule: an upstream row of which a query gave no row that may give many (``rows_out``)."""
 OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
 
 ENTRY = "_check_entry"
@@ -44,6 +46,9 @@ text is not exact. Frames of records may lack them; both names are reserved."""
 
 TRIED = "_check_tried"
 """Beside it: true where the replay under way tries it."""
+
+NEW_ROW, NEW_REPAIRED = "_check_row", "_check_repaired"
+"""Beside it: the texts the entry has from now on, where the row is not to the letter what it was."""
 
 AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 """How rows are written as text. Spark's own form of a time ends at the millisecond."""

@@ -110,7 +110,7 @@ def csv_types(files: Sequence[Entry], source: Source, names: Sequence[str]) -> S
     guesses = {name: ColumnGuess() for name in names}
     options = cell_options(source)
     for file in files:
-        for _, block, cells in _cells(file, source):
+        for _, block, cells in csv_cells(file, source):
             for name, column in cells.items() if len(block.begins) else ():
                 guesses[name].look(_without_null(column, options), options)
     return StructType([StructField(name, guess.kind()) for name, guess in guesses.items()])
@@ -124,7 +124,7 @@ def cell_options(source: Source, zone: str = "UTC") -> CellOptions:
     )
 
 
-def _cells(file: Entry, source: Source) -> Iterator[tuple[CsvFile, Block, dict[str, pa.Array]]]:
+def csv_cells(file: Entry, source: Source) -> Iterator[tuple[CsvFile, Block, dict[str, pa.Array]]]:
     """Return a file's blocks with their cells by column name.
 
     Raises:
@@ -171,7 +171,7 @@ class RowReader:
 
     def tables(self, file: Entry) -> Iterator[pa.Table]:
         """Return a file's records block by block: ``c0``, ``c1`` of the schema's types, and ``NOTES``."""
-        for text, block, cells in _cells(file, self.source):
+        for text, block, cells in csv_cells(file, self.source):
             if len(block.begins):
                 yield self._rows(block, cells, file.path)
             if block.refused:
@@ -254,12 +254,14 @@ class RowReader:
         rescued: dict[int, str] = {}
         if problem:
             reasons = dict.fromkeys(range(rows), problem)
-        elif self.source.rescued:
-            rescued = self._rescued(cells, misfits, path)
-        else:
+        elif not self.source.rescues_values:
             for row in sorted(set().union(*misfits.values())):
                 unfit = (name for name, lost in misfits.items() if row in lost)
                 reasons[row] = f"{NO_FIT}: {', '.join(unfit)}"
+            misfits = {}
+        if self.source.rescued and not problem:
+            rescued = self._rescued(cells, misfits, path)
+            rescued = {row: found for row, found in rescued.items() if row not in reasons}
         raw = {row: block.text(block.begins[row], block.ends[row]).decode() for row in reasons}
         places = {row: f"line {block.lines[row]}" for row in reasons}
         notes = (_spread(found, rows) for found in (rescued, raw, {}, places, reasons))
