@@ -16,7 +16,7 @@ from medallion_assets.quarantine.repairs import from_entries
 from medallion_assets.replay.failed_rows import brought_back, ended, repaired_inputs, through_query
 from medallion_assets.replay.retried import NO_LONGER, UNFIT, ReplayPlan, ends, repaired_typed, signed
 from medallion_assets.runtime.bronze import load_target_of
-from medallion_assets.sources.quarantine import ENTRY, OPEN, RAW, REPLAYED
+from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, OPEN, RAW, REPLAYED
 from medallion_assets.sources.reparse import read_again
 
 
@@ -70,7 +70,7 @@ def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> 
     texts = mended(raw.select("row", "entry_id", "source_file", "raw_base64"), fixes_of(trial.fix))
     texts = texts.withColumnRenamed("row", "repaired")
     records = read_again(raw.sparkSession, texts, place).persist()
-    rows = records.where("_reason IS NULL").drop("_raw", "_reason", "entry_id")
+    rows = records.where("_reason IS NULL").drop(*OF_REFUSED, "entry_id")
     shaped = brought_back(rows, table, trial)
     told = records.select(
         "entry_id",

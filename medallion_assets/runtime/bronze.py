@@ -21,7 +21,7 @@ from medallion_assets.sources.deduplicate_files import PROVENANCE
 from medallion_assets.sources.load import admitted, load_files
 from medallion_assets.sources.load_records import POISON, Loaded
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.quarantine import BYTES, POSITION
+from medallion_assets.sources.quarantine import OF_REFUSED
 
 STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
 
@@ -71,8 +71,7 @@ def load_target_of(table: Table, lake: Lake) -> LoadTarget:
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
     """Return how many of these records, in the columns of ``reading``, break each rule of the table."""
-    sound = records.drop("_raw", "_reason", POSITION, BYTES)
-    rows = shaped_records(sound, table, Transaction("", -1, {"run_id": ""}))
+    rows = shaped_records(records.drop(*OF_REFUSED), table, Transaction("", -1, {"run_id": ""}))
     found = judged(rows, table, None).agg(*counters(table)).first()
     counts = found.asDict() if found else {}
     return {e.name: int(counts[f"rule:{e.name}"] or 0) for e in table.expectations}

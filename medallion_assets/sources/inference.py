@@ -4,15 +4,24 @@ from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.evolution import grown
+from medallion_assets.sources.evolution import grown, is_column
 from medallion_assets.sources.formats.columnar import columnar_frame
 from medallion_assets.sources.formats.csv_dialect import column_names
 from medallion_assets.sources.formats.csv_rows import csv_types
-from medallion_assets.sources.formats.objects import of_objects, storable_columns
-from medallion_assets.sources.formats.whole_files import BINARY, TEXT
+from medallion_assets.sources.formats.json_inference import counted_keys, inferred
+from medallion_assets.sources.formats.text_files import TEXT
+from medallion_assets.sources.formats.whole_files import BINARY
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source, split_columns
 from medallion_assets.sources.reading import groups
@@ -28,7 +37,9 @@ def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], sta
     if source.format == "csv":
         return _of_headers(source, files)
     if source.format in ("json", "xml"):
-        return of_objects(spark, source, files, staging)
+        if source.infer_column_types:
+            return storable_columns(inferred(files, source))
+        return StructType([StructField(key, StringType()) for key in counted_keys(files, source)])
     # A file without a row has columns, too.
     frames = [columnar_frame(spark, group, source, staging) for group in groups(files, also_empty=True)]
     schemas = [StructType(frame.fields) for frame in frames]
@@ -86,3 +97,26 @@ def _of_headers(source: Source, files: Sequence[Entry]) -> StructType:
     if not source.infer_column_types or not names:
         return strings
     return csv_types(files, source, list(names))
+
+
+def storable_columns(schema: StructType) -> StructType:
+    """Return the schema with only what a table can hold below its top level."""
+    return StructType([StructField(f.name, _storable(f.dataType)) for f in schema.fields])
+
+
+def _storable(kind: DataType) -> DataType:
+    if isinstance(kind, NullType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_storable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _storable(kind.valueType))
+    if isinstance(kind, StructType):
+        by_case = {f.name.lower(): f for f in reversed(kind.fields) if is_column(f.name)}
+        kept = [
+            StructField(f.name, _storable(f.dataType))
+            for f in kind.fields
+            if by_case.get(f.name.lower()) is f
+        ]
+        return StructType(kept) if kept else StringType()
+    return kind

@@ -15,7 +15,7 @@ from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.poison_files import is_of_a_file, unreadable
-from medallion_assets.sources.quarantine import BYTES, POSITION
+from medallion_assets.sources.quarantine import OF_REFUSED
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.table_features import ready_for
 
@@ -99,8 +99,8 @@ def load_whole(
 def kept_records(records: DataFrame, source: Source) -> DataFrame:
     """Return the records that go on, without what ``reading`` says of the others."""
     if source.malformed == "PERMISSIVE":
-        return records.withColumnRenamed("_raw", source.corrupt_column).drop("_reason", POSITION, BYTES)
-    return records.where("_reason IS NULL").drop("_raw", "_reason", POSITION, BYTES)
+        return records.withColumnRenamed("_raw", source.corrupt_column).drop(*OF_REFUSED[1:])
+    return records.where("_reason IS NULL").drop(*OF_REFUSED)
 
 
 def _facts(source: Source) -> list[Column]:

@@ -13,7 +13,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.positions import with_positions
-from medallion_assets.sources.quarantine import BYTES, POSITION, from_records
+from medallion_assets.sources.quarantine import OF_REFUSED, POSITION, from_records
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
@@ -28,9 +28,7 @@ def write_malformed(
 ) -> None:
     """Write malformed records to where the source wants them besides the table, once."""
     source = place.source
-    bad = records.where("_reason IS NOT NULL")
-    noted = [name for name in (POSITION, BYTES) if name in bad.columns]
-    bad = bad.select("_raw", "_reason", "_source_file", *noted).persist()
+    bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file").persist()
     if source.bad_records_path and source.malformed != "DROPMALFORMED":
         # A relative path lies in the pipeline's folder of the lake.
         export(bad, place.path.parent.parent / source.bad_records_path, files)
@@ -39,6 +37,6 @@ def write_malformed(
         mine = (
             bad.where(F.col("_source_file").isin([f.path for f in fresh])) if len(fresh) < len(files) else bad
         )
-        placed = with_positions(mine, fresh, source)
+        placed = with_positions(mine.drop(POSITION), fresh, source) if source.format == "csv" else mine
         append(from_records(placed, transaction.batch_id, transaction.run_id), place.quarantine, transaction)
     bad.unpersist()

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.formats.json_documents import as_documents
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import Wrapping, wrapping
 from medallion_assets.sources.options import Source
@@ -62,9 +61,6 @@ def _texts(file: Entry, source: Source) -> Iterable[bytes]:
     """Return the file's records as text, in order; blank lines too where it is a file of lines."""
     path = Path(file.path)
     wrapped = wrapping(path, source)
-    if file.layout == "document":
-        documents = as_documents(path, wrapped, source.option("multiLine", default="auto"))
-        return map(_bytes, documents or ())
     return _lines(path, wrapped) if file.layout in ("lines", "recoded") else ()
 
 

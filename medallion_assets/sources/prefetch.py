@@ -1,4 +1,4 @@
-"""The next micro-batch's JSON lines or CSV, parsed while the JVM gets its stream ready.
+"""The next micro-batch's text files, parsed while the JVM gets its stream ready.
 
 What is looked at early is used only where the micro-batch turns out to ask for just that.
 """
@@ -13,40 +13,39 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta import progress
-from medallion_assets.sources.formats.csv import csv_parts
-from medallion_assets.sources.formats.line_parts import LineParts, line_parts
+from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.formats.text_files import parse_text_files
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.options import Source
-from medallion_assets.sources.reading import groups, partition_keys
+from medallion_assets.sources.reading import PARSED, partition_keys
 from medallion_assets.sources.schemas import schema_beforehand
 
 VerbRequest = tuple[str, tuple[Entry, ...]]
 """A schema as JSON, and the files."""
 
-_BEGUN: dict[Path, tuple[VerbRequest, "Future[LineParts]"]] = {}
+_BEGUN: dict[Path, tuple[VerbRequest, "Future[ParsedFiles]"]] = {}
 """By the folder they go to; a table has one writer at a time."""
 
 
 def look_ahead(place: LoadTarget, checkpoint: Path) -> None:
     """Begins with the files of the next micro-batch, where the schema they will be read with is known."""
     drop_ahead(place.state)
-    if place.source.format not in ("json", "csv") or progress.is_interrupted(checkpoint):
+    if place.source.format not in PARSED or progress.is_interrupted(checkpoint):
         return
     files = _next_files(place.ledger, progress.committed_position(checkpoint).version + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
-    lines = next((group for group in groups(files) if group[0].layout in ("lines", "cells")), None)
-    if schema is None or lines is None:
+    full = [file for file in files if file.records]
+    if schema is None or not full:
         return
     keys = partition_keys(files, place.source)
     own = StructType([field for field in schema.fields if field.name not in keys])
     thread = ThreadPoolExecutor(1)
-    future = thread.submit(_parts, lines, own, place.source, _folder(place.state))
+    future = thread.submit(parse_text_files, full, own, place.source, _folder(place.state))
     thread.shutdown(wait=False)
-    _BEGUN[place.state] = (_asked(lines, own), future)
+    _BEGUN[place.state] = (_asked(full, own), future)
 
 
-def looked_ahead(state: Path, files: Sequence[Entry], schema: StructType) -> LineParts | None:
+def looked_ahead(state: Path, files: Sequence[Entry], schema: StructType) -> ParsedFiles | None:
     """Return what was made of just these files with this schema, None where there is none; waits for it."""
     asked, future = _BEGUN.get(state, (None, None))
     return future.result() if future and asked == _asked(files, schema) else None
@@ -58,12 +57,6 @@ def drop_ahead(state: Path) -> None:
     if future:
         future.exception()
     shutil.rmtree(_folder(state), ignore_errors=True)
-
-
-def _parts(files: list[Entry], schema: StructType, source: Source, folder: Path) -> LineParts:
-    if source.format == "csv":
-        return LineParts(csv_parts(files, schema, source, folder))
-    return line_parts(files, schema, source, folder)
 
 
 def _folder(state: Path) -> Path:

@@ -11,7 +11,7 @@ from medallion_assets.sources.errors import BatchRefused
 from medallion_assets.sources.formats.csv import again_records
 from medallion_assets.sources.formats.csv_dialect import column_names
 from medallion_assets.sources.formats.csv_rows import RowReader
-from medallion_assets.sources.formats.parsed_lines import judged_lines, parsed_lines
+from medallion_assets.sources.formats.json import judged_texts
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.schema_versions import newest
 from medallion_assets.sources.select_list import selected
@@ -44,7 +44,7 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
         records = _csv_records(spark, entries, place, schema).select("*", when)
     else:
         lines = entries.select(F.col("repaired").alias("value"), F.col("entry_id").alias(ID), when)
-        records = parsed_lines(judged_lines(lines), source, schema)
+        records = judged_texts(lines, source, schema)
     return _from_their_files(selected(records, source) if source.select else records, entries, place)
 
 
@@ -57,8 +57,7 @@ def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, sch
     for entry in found:
         texts.setdefault(entry["source_file"], {})[entry["entry_id"]] = entry["repaired"] or ""
     not_text = {entry["entry_id"] for entry in found if kept and entry["raw_base64"]}
-    zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    reader = RowReader(place.source, schema, zone)
+    reader = RowReader(place.source, schema)
     tables = [
         reader.again(records, column_names(headers.get(path, ""), place.source), path, not_text)
         for path, records in texts.items()

@@ -20,19 +20,19 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import BYTES, FROM_JSON, NO_FIT, POSITION
+from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT, OF_REFUSED
 from medallion_assets.sources.rescue import FILE_PATH, as_json
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
 
 DIALECT = "databricks"
-PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at", POSITION, BYTES)
 ANSI = "spark.sql.ansi.enabled"
 FILE_NAME = re.compile(r"\binput_file_(name|block_\w+)\s*\(", re.IGNORECASE)
 LONGEST_TEXT = 300
 """Characters of an expression that a reason repeats."""
 
+PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at")
 SEVERAL_ROWS = (exp.Explode, exp.Inline, exp.Stack, exp.UDTF)
 SEVERAL_RECORDS = (exp.AggFunc, exp.Window, exp.Query)
 

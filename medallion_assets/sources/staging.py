@@ -11,9 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.sources.formats.csv import csv_parts
 from medallion_assets.sources.formats.footers import copy_exactly
-from medallion_assets.sources.formats.line_parts import LineParts, line_parts
+from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.formats.text_files import parse_text_files
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.plain_pieces import plain_pieces
@@ -26,7 +26,7 @@ MOST = 1 << 20
 """Characters a path has at most."""
 
 
-Ahead = Callable[[Sequence[Entry], StructType], LineParts | None]
+Ahead = Callable[[Sequence[Entry], StructType], ParsedFiles | None]
 
 
 class Staging:
@@ -38,14 +38,14 @@ class Staging:
         Args:
             folder: Where stand-ins go.
             source: What the files come from.
-            ahead: Gives the parts of files that were made already.
+            ahead: Returns files that were parsed already.
         """
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.source, self.ahead = folder, source, ahead
-        self.names: dict[str, str] = {}
+        self.originals: dict[str, str] = {}
         self.made: dict[str, str] = {}
         self.encoded = " " in str(folder)
-        self.parts: dict[tuple[object, ...], LineParts] = {}
+        self.parts: dict[tuple[object, ...], ParsedFiles] = {}
 
     def readable(self, file: Entry) -> str:
         """Return a path Spark reads this file under: its own where that is safe."""
@@ -57,21 +57,13 @@ class Staging:
             self.made[file.path] = self._stand_in(file)
         return self.made[file.path]
 
-    def in_parts(self, files: Sequence[Entry], schema: StructType, zone: str = "UTC") -> LineParts:
-        """Return files of JSON lines or CSV as Parquet: what fits the schema, and the rest; made once.
-
-        Args:
-            files: What to read.
-            schema: The columns wanted.
-            zone: The time zone of a CSV's timestamps that name none.
-        """
-        key = (schema.json(), zone, *(file.path for file in files))
+    def parsed(self, files: Sequence[Entry], schema: StructType) -> ParsedFiles:
+        """Return the records of text files as Parquet files, parsed once however often they are read."""
+        key = (schema.json(), *(file.path for file in files))
         if key not in self.parts:
-            made = self.ahead(files, schema) if self.ahead and zone == "UTC" else None
+            made = self.ahead(files, schema) if self.ahead else None
             folder = self.folder / f"parts-{len(self.parts)}"
-            if made is None and self.source.format == "csv":
-                made = LineParts(csv_parts(files, schema, self.source, folder, zone))
-            self.parts[key] = made or line_parts(files, schema, self.source, folder)
+            self.parts[key] = made or parse_text_files(files, schema, self.source, folder)
         return self.parts[key]
 
     def original(self) -> Column:
@@ -83,11 +75,12 @@ class Staging:
         else:
             # For each row of a batch the two above cost as much as parsing it.
             path = F.when(uri.startswith("file:///"), F.substring(uri, len("file:///"), MOST)).otherwise(path)
-        if not self.names:
+        if not self.originals:
             return path
-        # As one text: a literal for each of a thousand names takes the JVM gateway a second.
-        names = F.from_json(F.lit(json.dumps(self.names)), "map<string,string>")
-        return F.coalesce(F.try_element_at(names, F.col("_metadata.file_name")), path)
+        # As one text: a literal for each of a thousand paths takes the JVM gateway a second. By its whole
+        # path: a landed file may have a stand-in's name.
+        originals = F.from_json(F.lit(json.dumps(self.originals)), "map<string,string>")
+        return F.coalesce(F.try_element_at(originals, path), path)
 
     def discard(self) -> None:
         """Remove the stand-ins."""
@@ -98,8 +91,8 @@ class Staging:
         linked = file.layout in ("lines", "native")
         suffix = "".join(Path(file.path).suffixes[-2:]) if linked else ENDINGS.get(file.layout, ".txt")
         plain = re.sub(r"[^\w.]", "", suffix, flags=re.ASCII)
-        target = self.folder / f"file-{len(self.names):06d}{plain}"
-        self.names[target.name] = file.path
+        target = self.folder / f"file-{len(self.originals):06d}{plain}"
+        self.originals[str(target)] = file.path
         if linked:
             _link(file.path, target)
         elif file.layout == "rows":

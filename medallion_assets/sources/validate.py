@@ -19,7 +19,7 @@ from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.loaders import chosen_paths, refuse_new_columns
-from medallion_assets.sources.quarantine import BYTES, POSITION
+from medallion_assets.sources.quarantine import OF_REFUSED
 from medallion_assets.sources.staging import Staging
 
 PREVIEW = 50
@@ -112,9 +112,7 @@ def _judged(
     )
     good = counts.pop(None, 0)
     shown = (
-        looked.where("_reason IS NULL")
-        .drop("_raw", "_reason", POSITION, BYTES)
-        .limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
+        looked.where("_reason IS NULL").drop(*OF_REFUSED).limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
     )
     preview = tuple(row.asDict() for row in shown.collect())
     if judge:

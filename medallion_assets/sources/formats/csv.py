@@ -13,8 +13,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from medallion_assets.sources.counting import BROKEN
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_rows import NOTES, RowReader
-from medallion_assets.sources.formats.parsed_lines import FROM
-from medallion_assets.sources.formats.part_file import Part
+from medallion_assets.sources.formats.json import FROM
+from medallion_assets.sources.formats.parsed_files import ParquetPart
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, POSITION
@@ -23,19 +23,17 @@ SHARE = 4 << 20
 """Bytes of CSV worth a thread and a Parquet file of their own."""
 
 
-def csv_parts(
-    files: Sequence[Entry], schema: StructType, source: Source, folder: Path, zone: str = "UTC"
-) -> list[str]:
+def csv_parts(files: Sequence[Entry], schema: StructType, source: Source, folder: Path) -> list[str]:
     """Write the files' records as Parquet, in the columns of ``RowReader``; return the Parquet files.
 
     Raises:
         UnreadableFile: A file is damaged, or not as it was counted.
     """
-    reader, waiting = RowReader(source, schema, zone), deque(files)
+    reader, waiting = RowReader(source, schema), deque(files)
     threads = min(os.cpu_count() or 1, len(files), sum(file.size for file in files) // SHARE + 1)
 
     def write(number: int) -> list[str]:
-        with Part(folder / f"rows-{number}") as part:
+        with ParquetPart(folder / f"rows-{number}.parquet") as part:
             while waiting:
                 try:
                     file = waiting.popleft()
@@ -48,10 +46,10 @@ def csv_parts(
         return [path for written in pool.map(write, range(threads)) for path in written]
 
 
-def _write(file: Entry, reader: RowReader, part: Part) -> None:
+def _write(file: Entry, reader: RowReader, part: ParquetPart) -> None:
     try:
         for rows in reader.tables(file):
-            part.add(rows, file)
+            part.add(rows, [file], rows.nbytes)
     except (*BROKEN, UnreadableFile) as broken:
         raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
 

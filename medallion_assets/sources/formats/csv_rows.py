@@ -116,11 +116,11 @@ def csv_types(files: Sequence[Entry], source: Source, names: Sequence[str]) -> S
     return StructType([StructField(name, guess.kind()) for name, guess in guesses.items()])
 
 
-def cell_options(source: Source, zone: str = "UTC") -> CellOptions:
+def cell_options(source: Source) -> CellOptions:
     """Return how a source's cells are written."""
     null = source.option("nullValue", default="")
     return CellOptions(
-        null, source.option("dateFormat", default=""), source.option("timestampFormat", default=""), zone
+        null, source.option("dateFormat", default=""), source.option("timestampFormat", default="")
     )
 
 
@@ -148,18 +148,17 @@ def _without_null(cells: pa.Array, options: CellOptions) -> pa.Array:
 class RowReader:
     """Reads CSV files as rows of a schema."""
 
-    def __init__(self, source: Source, schema: StructType, zone: str) -> None:
+    def __init__(self, source: Source, schema: StructType) -> None:
         """Take how files are read.
 
         Args:
             source: What they come from.
             schema: The columns wanted.
-            zone: The time zone of timestamps that name none.
 
         Raises:
             SourceError: Cells cannot be read as a column's type.
         """
-        self.source, self.schema, self.options = source, schema, cell_options(source, zone)
+        self.source, self.schema, self.options = source, schema, cell_options(source)
         given = source.declared_columns() if source.infer_column_types else set(schema.names)
         self.inferred = set(schema.names) - given
         try:

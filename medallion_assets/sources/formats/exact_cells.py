@@ -65,13 +65,11 @@ class CellOptions:
     Attributes:
         null: The text that stands for NULL.
         date_format, timestamp_format: Patterns of Spark; ISO 8601 where empty.
-        zone: The time zone of timestamps that name none.
     """
 
     null: str = ""
     date_format: str = ""
     timestamp_format: str = ""
-    zone: str = "UTC"
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -164,7 +162,7 @@ def _timestamp(text: str, kind: DataType, options: CellOptions) -> datetime:
             raise NotExact(text)
         return moment
     if not moment.tzinfo:
-        moment = _in_zone(moment, options.zone)
+        moment = moment.replace(tzinfo=timezone.utc)
     try:
         return moment.astimezone(timezone.utc)
     except OverflowError as error:

@@ -140,7 +140,7 @@ def _usual_form(kind: DataType, options: CellOptions) -> str:
     if isinstance(kind, DateType):
         return "" if options.date_format else f"^{DAY}$"
     if isinstance(kind, (TimestampType, TimestampNTZType)) and not options.timestamp_format:
-        zone = "" if isinstance(kind, TimestampNTZType) else "Z?" if options.zone == "UTC" else "Z"
+        zone = "" if isinstance(kind, TimestampNTZType) else "Z?"
         return f"^{DAY}{TIME}{zone}$"
     return ""
 
