@@ -134,7 +134,9 @@ def _double(text: str, kind: DataType, _: CellOptions) -> float:
         value = float(np.float32(text)) if single else float(text)
     if math.isinf(value):
         raise NotExact(text)
-    digits = len("".join(map(str, number.as_tuple().digits)).strip("0")) or 1
+    # Zeros at the end of a fraction say nothing; those of a whole number are digits like the others.
+    kept = str(number).partition("E")[0].lstrip("-0.")
+    digits = len((kept.rstrip("0") if "." in str(number) else kept).replace(".", "")) or 1
     printed = Decimal(f"{value:.{digits - 1}e}")
     if Decimal(value) != number and (digits > (9 if single else 17) or printed != number):
         raise NotExact(text)

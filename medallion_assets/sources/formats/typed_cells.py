@@ -150,7 +150,9 @@ def _binary_fractions(texts: pa.Array, kind: pa.DataType, digits: int) -> tuple[
     values = texts.cast(kind)
     exact = pc.less_equal(pc.binary_length(texts), digits)
     if not pc.all(exact).as_py():
-        exact = pc.or_(exact, pc.equal(values.cast(pa.string()), texts))
+        # Of a whole number too large for its digits the cast back fills up with zeros.
+        given_back = pc.equal(values.cast(pa.string()), texts)
+        exact = pc.or_(exact, pc.and_(given_back, pc.match_substring(texts, ".")))
     usual = _mask(pc.fill_null(exact, False))
     return usual, pc.if_else(pa.array(usual), values, None)
 
@@ -188,11 +190,13 @@ class ColumnGuess:
         if not _matches(cells, PLAIN_NUMBER).all():
             self.whole = -1
             return
+        cells = pc.utf8_ltrim(cells, "-")
         sizes = pc.binary_length(cells)
         points = pc.find_substring(cells, ".")
+        wholes = pc.if_else(pc.less(points, 0), sizes, points)
         scales = pc.if_else(pc.less(points, 0), 0, pc.subtract(pc.subtract(sizes, points), 1))
         self.scales |= set(pc.unique(scales).to_pylist())
-        self.whole = max(self.whole, pc.max(pc.subtract(sizes, scales)).as_py())
+        self.whole = max(self.whole, pc.max(wholes).as_py())
 
     def kind(self) -> DataType:
         """Return the type; STRING where nothing else gives all texts back."""
