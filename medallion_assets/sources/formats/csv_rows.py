@@ -197,6 +197,8 @@ class RowReader:
         good: list[tuple[str, int, int, tuple[bytes | None, ...]]] = []
         bad: list[tuple[str, Refused]] = []
         for key, text in texts.items():
+            # A record that a select list failed on was kept by its columns.
+            text = _as_csv(text, names, reader.dialect) if self.source.select else text
             begin, line = len(data), text.rstrip("\r\n").encode("utf-8", "replace")
             data += line + b"\n"
             record = reader.read(line, 0, True, width)
@@ -288,6 +290,22 @@ class RowReader:
         nulls = [pa.nulls(len(raw), kind) for kind in self.layout.types]
         notes = [pa.array(column, pa.string()) for column in (raw, kept, places, reasons)]
         return pa.table([*nulls[: -len(notes)], *notes], self.layout)
+
+
+def _as_csv(text: str, names: Sequence[str], dialect: Dialect) -> str:
+    """Return a record that is kept as a JSON object as CSV; any other as it is."""
+    try:
+        cells = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(cells, dict):
+        return text
+    q, e = dialect.quote, dialect.escape
+    values = (cells.get(name) for name in names)
+    escaped = (
+        None if v is None else str(v).replace(e, e * 2).replace(q, e + q if e != q else q) for v in values
+    )
+    return dialect.sep.join("" if value is None else q + value + q for value in escaped)
 
 
 def _member(name: str, text: str) -> str:
