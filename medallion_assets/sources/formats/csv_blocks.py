@@ -5,7 +5,6 @@ byte that is not text, ``RecordReader`` reads that one record, and the block goe
 splits the strict records into cells, and must find as many as were cut.
 """
 
-import codecs
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,16 +12,14 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
 from medallion_assets.sources.counted_lines import LONGEST_LINE
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_dialect import Dialect
+from medallion_assets.sources.formats.csv_marks import Marks, Positions, line_breaks, undecodable
 from medallion_assets.sources.formats.csv_records import (
-    CR,
-    LF,
     LINE_END,
     NO_HEADER,
     NOT_TEXT,
@@ -30,8 +27,6 @@ from medallion_assets.sources.formats.csv_records import (
     Record,
     RecordReader,
 )
-
-Positions = npt.NDArray[np.int64]
 
 
 class Refused(NamedTuple):
@@ -117,111 +112,6 @@ def _parsed(text: bytes, width: int, dialect: Dialect) -> list[pa.Array] | None:
     ]
 
 
-class _Marks:
-    """Where the marks of a block are, and which of its records hold, by the parity of quotes before them.
-
-    RFC 4180 in one look: a quote that opens follows a mark, one that closes is followed by one, and where
-    the number of quotes before a line end is even, a record ends.
-    """
-
-    def __init__(self, data: bytes, breaks: Positions, final: bool, dialect: Dialect, width: int) -> None:
-        self.dialect, self.width = dialect, width
-        # A line end before and behind, so that every mark has neighbours.
-        self.padded = np.frombuffer(b"\n" + data + b"\n", np.uint8)
-        self.bytes = self.padded[1:-1]
-        is_quote = self.bytes == ord(dialect.quote)
-        self.quotes = np.flatnonzero(is_quote)
-        self.parities = np.cumsum(is_quote, dtype=np.uint8) & 1 if len(self.quotes) else None
-        self.seps = np.flatnonzero(self.bytes == ord(dialect.sep))
-        self.breaks = breaks
-        self.odd_bytes = _undecodable(data, final)
-        if dialect.escape != dialect.quote:
-            escapes = np.flatnonzero(self.bytes == ord(dialect.escape))
-            self.odd_bytes = np.sort(np.concatenate([self.odd_bytes, escapes]))
-        self._by_parity: dict[int, _Records] = {}
-
-    def records(self, parity: int) -> "_Records":
-        """Return the records there are if quotes of this parity open a cell."""
-        if parity not in self._by_parity:
-            self._by_parity[parity] = self._cut(parity)
-        return self._by_parity[parity]
-
-    def parity(self, at: int) -> int:
-        """Return whether the number of quotes before a position is odd."""
-        return int(self.parities[at - 1]) if self.parities is not None and at else 0
-
-    def _cut(self, parity: int) -> "_Records":
-        breaks, seps = np.arange(len(self.breaks)), self.seps
-        if self.parities is not None:
-            breaks = np.flatnonzero(self.parities[self.breaks] == parity)
-            seps = seps[self.parities[seps] == parity]
-        ends = self.breaks[breaks] + 1
-        begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-        wrong_width = np.diff(np.searchsorted(seps, ends), prepend=0) + 1 != self.width
-        spans = np.diff(breaks, prepend=-1) > 1
-        stops = [self.odd_bytes, begins[spans & wrong_width], self._unexplained(parity)]
-        if self.dialect.comment:
-            stops.append(begins[self.bytes[begins] == ord(self.dialect.comment)])
-        blank = self._blank(begins, ends)
-        return _Records(begins, ends, blank, wrong_width & ~blank, np.sort(np.concatenate(stops)).tolist())
-
-    def _blank(self, begins: Positions, ends: Positions) -> npt.NDArray[np.bool_]:
-        blanks = self.dialect.blanks + b"\r\n"
-        blank = np.isin(self.bytes[begins], list(blanks))
-        for row in np.flatnonzero(blank & (self.bytes[begins] != LF)):
-            blank[row] = not self.bytes[begins[row] : ends[row]].tobytes().strip(blanks)
-        return blank
-
-    def _unexplained(self, parity: int) -> Positions:
-        """Return the quotes that neither open nor close a cell, nor are one of two in a cell."""
-        if not len(self.quotes):
-            return self.quotes
-        edges = np.zeros(256, bool)
-        edges[[LF, CR, ord(self.dialect.sep)]] = True
-        before, after = self.padded[self.quotes], self.padded[self.quotes + 2]
-        opens, closes = edges[before], edges[after]
-        if self.dialect.quote == self.dialect.escape:
-            opens |= before == ord(self.dialect.quote)
-            closes |= after == ord(self.dialect.quote)
-        opening = (np.arange(len(self.quotes)) & 1) == parity
-        return self.quotes[~np.where(opening, opens, closes)]
-
-
-class _Records(NamedTuple):
-    """The records of a block under one parity, and where the careful reader has to look."""
-
-    begins: Positions
-    ends: Positions
-    blank: npt.NDArray[np.bool_]
-    wrong_width: npt.NDArray[np.bool_]
-    stops: list[int]
-
-
-def _breaks(data: bytes, final: bool) -> Positions:
-    """Return the last byte of each line end; a carriage return at the end of a piece may be half of one."""
-    codes = np.frombuffer(data, np.uint8)
-    breaks = np.flatnonzero(codes == LF)
-    if CR not in data:
-        return breaks
-    returns = np.flatnonzero(codes == CR)
-    alone = np.append(codes, 0 if final else LF)[returns + 1] != LF
-    return np.sort(np.concatenate([breaks, returns[alone]]))
-
-
-def _undecodable(data: bytes, final: bool) -> Positions:
-    """Return where bytes are that are no UTF-8."""
-    found: list[int] = []
-    view, at = memoryview(data), 0
-    while at < len(data) and not data.isascii():
-        try:
-            codecs.utf_8_decode(view[at:], "strict", final)
-            break
-        except UnicodeDecodeError as error:
-            found.append(at + error.start)
-            at += error.end
-    return np.array(found, np.int64)
-
-
 class Cutter:
     """Cuts the pieces of a file into blocks of records."""
 
@@ -256,12 +146,12 @@ class Cutter:
 
     def _block(self, data: bytes, final: bool) -> tuple[Block, int]:
         """Return the records that are whole, and where the first that is not begins."""
-        cut = _Cut(data, _breaks(data, final), self.line)
+        cut = _Cut(data, line_breaks(data, final), self.line)
         at = 0 if self.begun else self._begin(data, final)
         marks = None
         readable = self.first is not None or not self.has_header
         if self.width and readable and self.dialect.is_ascii:
-            marks = _Marks(data, cut.breaks, final, self.dialect, self.width)
+            marks = Marks(data, cut.breaks, final, self.dialect, self.width)
         while self.begun and at < len(data):
             at = cut.strict(at, marks) if marks else at
             record = self.reader.read(data, at, final, self.width) if at < len(data) else None
@@ -297,7 +187,7 @@ class _Cut:
         self.loose: list[tuple[int, int, tuple[bytes | None, ...]]] = []
         self.refused: list[tuple[int, int, str]] = []
 
-    def strict(self, at: int, marks: _Marks) -> int:
+    def strict(self, at: int, marks: Marks) -> int:
         """Take the records up to where the careful reader has to look; return where that is."""
         records = marks.records(marks.parity(at))
         stop = bisect_left(records.stops, at)
@@ -324,7 +214,7 @@ class _Cut:
         text, problem = self.data[at : record.end], record.problem
         if not problem and not readable:
             problem = NO_HEADER
-        if not text.isascii() and len(_undecodable(text, final=True)):
+        if not text.isascii() and len(undecodable(text, final=True)):
             problem = NOT_TEXT
         if problem:
             self.refused.append((at, after, problem))

@@ -1,9 +1,7 @@
 """A CSV file as rows of a schema: typed cells, what is rescued of them, and records that are no rows."""
 
 import base64
-import codecs
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -14,82 +12,23 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
 from medallion_assets.sources.contents import Contents, tag_of
-from medallion_assets.sources.counted_lines import BLOCK_BYTES
 from medallion_assets.sources.errors import SourceError, UnreadableFile
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.csv_blocks import Block, Cutter, Refused
 from medallion_assets.sources.formats.csv_dialect import Dialect, column_names, has_header, header_text
+from medallion_assets.sources.formats.csv_file import CsvFile
 from medallion_assets.sources.formats.csv_records import NO_HEADER, NOT_TEXT, OPEN_QUOTE, RecordReader
 from medallion_assets.sources.formats.exact_cells import CellOptions, arrow_type
 from medallion_assets.sources.formats.typed_cells import ColumnGuess, typed_cells
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.opening import wrapping
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import NO_FIT
 
-BLOCK = 4 * BLOCK_BYTES
 NO_COLUMN = "no column is called as the header has it: "
 CASE_ONLY = "the header differs from the schema in case only, and there is no rescued data column: "
-AS_BYTES = "medallion_assets.bytes"
-ESCAPED = re.compile("[\udc00-\udcff]+")
-UTF_8 = ("utf-8", "utf-8-sig", "ascii")
 
 NOTES = ("rescued", "raw", "bytes", "position", "reason")
 """Columns of text behind the schema's: see ``csv.csv_records``."""
-
-
-def _bytes_as_surrogates(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeDecodeError)
-    return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
-
-
-codecs.register_error(AS_BYTES, _bytes_as_surrogates)
-
-
-class CsvFile:
-    """A CSV file's text in pieces of UTF-8, whatever it is wrapped in."""
-
-    def __init__(self, path: Path, source: Source) -> None:
-        self.path, self.wrapping = path, wrapping(path, source)
-        self.encoding = self.wrapping.encoding
-
-    def pieces(self) -> Iterator[bytes]:
-        """Return the text; a byte that is none in its encoding stays what it is, or is a lone surrogate."""
-        with self.wrapping.opened(self.path) as file:
-            if self.encoding in UTF_8:
-                file.read(len(codecs.BOM_UTF8) if self.encoding == "utf-8-sig" else 0)
-                while piece := file.read(BLOCK):
-                    yield piece
-                return
-            decoder = codecs.getincrementaldecoder(self.encoding)(AS_BYTES)
-            while piece := file.read(BLOCK):
-                yield decoder.decode(piece).encode("utf-8", "surrogatepass")
-            yield decoder.decode(b"", True).encode("utf-8", "surrogatepass")
-
-    def readable(self, text: bytes) -> str:
-        """Return the text of a record with U+FFFD for bytes that are none."""
-        if self.encoding in UTF_8:
-            return text.decode("utf-8", "replace")
-        return ESCAPED.sub(lambda found: "\ufffd" * len(found[0]), text.decode("utf-8", "surrogatepass"))
-
-    def original(self, text: bytes) -> bytes:
-        """Return a record's bytes as they are in the file."""
-        if self.encoding in UTF_8:
-            return text
-        encoding = self._without_mark()
-        parts = re.split("([\udc00-\udcff])", text.decode("utf-8", "surrogatepass"))
-        return b"".join(
-            bytes([ord(part) - 0xDC00]) if ESCAPED.fullmatch(part) else part.encode(encoding)
-            for part in parts
-        )
-
-    def _without_mark(self) -> str:
-        """Return the encoding by the name under which no byte order mark is written."""
-        if self.encoding not in ("utf-16", "utf-32"):
-            return self.encoding
-        with self.wrapping.opened(self.path) as file:
-            start = file.read(2)
-        return self.encoding + ("-le" if start[:1] == b"\xff" else "-be")
 
 
 def csv_contents(path: Path, source: Source) -> Contents:

@@ -26,7 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from medallion_assets.sources.formats.exact_cells import CellOptions, NotExact, arrow_type, exact_value
+from medallion_assets.sources.formats.exact_cells import CellOptions, arrow_type, exact_value
+from medallion_assets.sources.formats.time_patterns import NotExact
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
