@@ -1,5 +1,6 @@
 """Malformed records read again, as they are in quarantine or as a person mended them."""
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
@@ -62,7 +63,7 @@ def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, sch
         reader.again(records, column_names(headers.get(path, ""), place.source), path, not_text)
         for path, records in texts.items()
     ]
-    return again_records(spark, tables, place.source, schema, ID)
+    return again_records(spark, pa.concat_tables([reader.none_again(), *tables]), place.source, schema, ID)
 
 
 def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:

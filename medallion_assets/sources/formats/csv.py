@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from medallion_assets.session.frames import frame_of_table
 from medallion_assets.sources.counting import BROKEN
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_rows import NOTES, RowReader
@@ -62,18 +63,15 @@ def csv_records(spark: SparkSession, parts: list[str], source: Source, schema: S
     stored = StructType([*_stored(schema).fields, *FROM.fields])
     # Written by Arrow, whose dates before 1582 are those of the same calendar.
     reader = spark.read.schema(stored).option("datetimeRebaseMode", "CORRECTED")
-    rows = reader.parquet(*parts) if parts else spark.createDataFrame([], stored)
-    return _named(rows, source, schema, FROM.names)
+    return _named(reader.parquet(*parts), source, schema, FROM.names)
 
 
 def again_records(
-    spark: SparkSession, tables: list[pa.Table], source: Source, schema: StructType, key: str
+    spark: SparkSession, records: pa.Table, source: Source, schema: StructType, key: str
 ) -> DataFrame:
     """Return one row per record of ``RowReader.again``, its key in a column of this name."""
-    stored = _stored(schema).add(key, StringType())
-    rows = spark.createDataFrame([], stored)
-    if tables:
-        rows = spark.createDataFrame(pa.concat_tables(tables).rename_columns(stored.names))
+    names = [*_stored(schema).names, key]
+    rows = frame_of_table(spark, records.rename_columns(names))
     return _named(rows, source, schema, [key]).drop(POSITION, BYTES)
 
 

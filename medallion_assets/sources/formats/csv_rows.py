@@ -160,6 +160,10 @@ class RowReader:
         keys = [key for key, *_ in good] + [key for key, _ in bad]
         return pa.concat_tables(rows).append_column("key", pa.array(keys, pa.string()))
 
+    def none_again(self) -> pa.Table:
+        """Return no record, in the columns of ``again``."""
+        return self.layout.append(pa.field("key", pa.string())).empty_table()
+
     def header_problem(self, names: Sequence[str]) -> str:
         """Say why no record of a file with these columns can be a row, empty where each can."""
         if set(names) & set(self.schema.names) or not names:
