@@ -106,7 +106,7 @@ def _read(
     if source.format == "csv":
         return csv_records(spark, staging.parsed(files, schema).rows, source, schema)
     if source.format == "text":
-        return text_frame(spark, staging.parsed(files, schema))
+        return text_frame(spark, staging.parsed(files, schema), source)
     if source.format == "binaryFile":
         return binary_records(spark, files, staging)
     return columnar_records(spark, files, source, schema, staging)

@@ -56,7 +56,7 @@ MAPPED = StructType([*SCHEMA.fields, StructField("k", MapType(StringType(), Long
 
 def read(data, schema=SCHEMA):
     """Return for each line its values, its rescued fields by name, and why it is no row."""
-    lines, careful = TypedReader(schema).read(data), CarefulReader(schema, rescues=True)
+    lines, careful = TypedReader(schema).read(data), CarefulReader(schema, True, True)
     judged = [careful.judge(line, "/f") for _, line in lines.others]
     # As Parquet has them: what Arrow refuses to store would be found out late.
     table = careful.table(judged, [None] * len(judged))
@@ -273,7 +273,7 @@ def test_each_value_is_in_its_column_or_rescued_as_it_is(lines):
 @given(st.lists(SOUND, min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_the_fast_reader_takes_nothing_that_the_careful_one_would_not(lines):
-    careful, typed = CarefulReader(SCHEMA, rescues=True), TypedReader(SCHEMA)
+    careful, typed = CarefulReader(SCHEMA, True, True), TypedReader(SCHEMA)
     for line in lines:
         found = typed.read(line)
         if found.rows:
@@ -340,7 +340,7 @@ def test_what_a_column_holds_exactly_it_takes(line, name, value):
 
 
 def test_bytes_that_are_no_text_are_kept_beside_what_can_be_read_of_them():
-    careful = CarefulReader(SCHEMA, rescues=True)
+    careful = CarefulReader(SCHEMA, True, True)
     judged = careful.judge(b'{"c":"\xe9"}', "/f")
     assert (judged.raw, judged.reason, judged.encoded) == (
         '{"c":"\ufffd"}',
@@ -350,7 +350,7 @@ def test_bytes_that_are_no_text_are_kept_beside_what_can_be_read_of_them():
 
 
 def test_without_rescued_data_a_value_that_does_not_fit_refuses_its_record():
-    careful = CarefulReader(SCHEMA, rescues=False)
+    careful = CarefulReader(SCHEMA, False, False)
     reasons = [
         careful.judge(line, "/f").reason for line in (b'{"m":1.239}', b'{"id":1,"id":2}', b'{"new":1}')
     ]

@@ -18,7 +18,6 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.cut_records import CutRecord
 from medallion_assets.sources.formats.json_careful import (
-    FILE_PATH,
     JUDGED,
     LEFT,
     CarefulReader,
@@ -28,12 +27,18 @@ from medallion_assets.sources.formats.json_careful import (
 from medallion_assets.sources.formats.json_typed import TypedReader
 from medallion_assets.sources.formats.json_types import FORMATS, as_read
 from medallion_assets.sources.formats.json_values import JsonText
-from medallion_assets.sources.formats.parsed_files import Parsed, ParsedFiles, parse_files, written_as
+from medallion_assets.sources.formats.parsed_files import (
+    Parsed,
+    ParsedFiles,
+    parse_files,
+    with_positions,
+    written_as,
+)
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, NO_FIT, POSITION
-from medallion_assets.sources.rescue import as_json
+from medallion_assets.sources.rescue import FILE_PATH, as_json
 
 FROM = StructType(
     [StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType())]
@@ -51,9 +56,13 @@ def parse_json_files(files: Sequence[Entry], schema: StructType, source: Source,
 
     def parse(file: Entry, block: bytes, first: int, cut: list[CutRecord]) -> Parsed:
         lines = typed.read(block)
+        unit = UNITS.get(file.layout, "record")
         parsed = Parsed([file], lines.rows, size=len(block))
+        if source.select:
+            numbered = zip(lines.rows, lines.numbers, strict=True)
+            parsed.rows = [with_positions(rows, unit, first, numbers) for rows, numbers in numbered]
         if lines.others:
-            reader, unit = _of_file(careful, file, source), UNITS.get(file.layout, "record")
+            reader = _of_file(careful, file, source)
             judged = [
                 _judge_cut(reader, cut[number], line, file.path) if cut else reader.judge(line, file.path)
                 for number, line in lines.others
@@ -77,7 +86,7 @@ def _judge_cut(reader: CarefulReader, record: CutRecord, line: bytes, file: str)
 
 def careful_reader(read: StructType, source: Source) -> CarefulReader:
     """Return what decides the source's records; ``read`` is its schema as by ``as_read``."""
-    return CarefulReader(read, bool(source.rescued), bool(_texts(read)))
+    return CarefulReader(read, bool(source.rescued), source.rescues_values, bool(_texts(read)))
 
 
 def _of_file(careful: CarefulReader, file: Entry, source: Source) -> CarefulReader:
@@ -90,13 +99,19 @@ def json_frame(spark: SparkSession, parts: ParsedFiles, source: Source, schema: 
     read = as_read(schema, source)
     frames = []
     if parts.rows:
-        rows = spark.read.schema(StructType([*_stored(read).fields, *FROM.fields])).parquet(*parts.rows)
-        none = {name: F.lit(None).cast("string") for name in JUDGED.names}
-        frames.append(rows.withColumns(none))
+        frames.append(rows_frame(spark, parts, _stored(read), source))
     if parts.judged:
         columns = [*_stored(read).fields, *TEXTS.fields, *FROM.fields]
         frames.append(spark.read.schema(StructType(columns)).parquet(*parts.judged))
     return finished(reduce(DataFrame.unionByName, frames), source, schema)
+
+
+def rows_frame(spark: SparkSession, parts: ParsedFiles, stored: StructType, source: Source) -> DataFrame:
+    """Return the rows of parsed files that fit, with ``JUDGED``, which is NULL but for positions."""
+    placed = [StructField(POSITION, StringType())] if source.select else []
+    rows = spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields])).parquet(*parts.rows)
+    missing = [name for name in JUDGED.names if name not in rows.columns]
+    return rows.withColumns({name: F.lit(None).cast("string") for name in missing})
 
 
 def finished(judged: DataFrame, source: Source, schema: StructType) -> DataFrame:
@@ -124,24 +139,28 @@ def finished(judged: DataFrame, source: Source, schema: StructType) -> DataFrame
     misfits = F.concat_ws(",", *left) if left else F.lit("")
     return judged.select(
         *columns,
-        *([_rescued(misfits, bool(left)).alias(source.rescued)] if source.rescued else []),
-        *_refused(misfits, bool(left) and not source.rescued),
+        *_rescued(misfits, bool(left) and source.rescues_values, source.rescued),
+        *_refused(misfits, bool(left) and not source.rescues_values, bool(source.select)),
         *FROM.names,
     )
 
 
-def _rescued(misfits: Column, some: bool) -> Column:
-    if not some:
-        return F.col(LEFT)
+def _rescued(misfits: Column, some: bool, name: str) -> list[Column]:
+    if not name or not some:
+        return [F.col(LEFT).alias(name)] if name else []
     path = F.concat(F.lit(FILE_PATH), as_json(F.col("_source_file")), F.lit("}"))
     end = F.coalesce(F.substring(LEFT, 2, 1 << 30), path)
-    return F.when(misfits == "", F.col(LEFT)).otherwise(F.concat(F.lit("{"), misfits, F.lit(","), end))
+    whole = F.concat(F.lit("{"), misfits, F.lit(","), end)
+    return [F.when(misfits == "", F.col(LEFT)).otherwise(whole).alias(name)]
 
 
-def _refused(misfits: Column, refuse: bool) -> list[Column]:
+def _refused(misfits: Column, refuse: bool, all_positions: bool) -> list[Column]:
     unfit = F.when(misfits != "", F.lit(NO_FIT)) if refuse else F.lit(None).cast("string")
     reason = F.coalesce("_reason", unfit)
     of_refused = [F.when(reason.isNotNull(), F.col(name)).alias(name) for name in ("_raw", POSITION, BYTES)]
+    if all_positions:
+        # Which rows a select list refuses is not known yet.
+        of_refused[1] = F.col(POSITION)
     return [of_refused[0], reason.alias("_reason"), *of_refused[1:]]
 
 

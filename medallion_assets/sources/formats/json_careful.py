@@ -13,6 +13,7 @@ from medallion_assets.sources.formats.json_scan import NotJson, Value, scan, ski
 from medallion_assets.sources.formats.json_types import shape_of
 from medallion_assets.sources.formats.json_values import take_object
 from medallion_assets.sources.quarantine import BYTES, NO_FIT, POSITION
+from medallion_assets.sources.rescue import FILE_PATH
 
 NOT_UTF8 = "not valid UTF-8"
 MALFORMED = "malformed JSON"
@@ -20,7 +21,7 @@ SEVERAL = "several values on one line"
 NO_OBJECT = "not a JSON object"
 REPEATED = f"{NO_FIT}: a key is there twice"
 LEFT = "_check_rescued"
-FILE_PATH = '"_file_path":'
+
 
 JUDGED = pa.schema([(name, pa.string()) for name in (LEFT, "_raw", "_reason", POSITION, BYTES)])
 """Columns beside the schema's: rescued data, and of a record that is no row what ``quarantine`` keeps."""
@@ -50,13 +51,15 @@ class CarefulReader:
 
     Attributes:
         schema: The columns there are.
-        rescues: What no column takes is kept; else a value that does not fit refuses its record.
+        rescues: Fields that no column knows are kept, as rescued data.
+        rescues_values: Values that do not fit their column are too; else they refuse their record.
         keeps_text: Rows keep their record's text too, for columns that Spark parses after.
         encoding, errors: How the file's bytes are written, for records whose text is not exact.
     """
 
     schema: StructType
     rescues: bool
+    rescues_values: bool
     keeps_text: bool = False
     encoding: str = "utf-8"
     errors: str = "surrogateescape"
@@ -71,9 +74,10 @@ class CarefulReader:
         if isinstance(value, str):
             return Judged(raw=text, reason=value)
         taken = take_object(text, value, self.schema)
-        if taken.misfit and not self.rescues:
-            repeated = len({key for key, _, _ in value.content}) < len(value.content)
-            return Judged(raw=text, reason=REPEATED if repeated else NO_FIT)
+        if taken.misfit and not self.rescues_values:
+            return Judged(raw=text, reason=NO_FIT)
+        if taken.repeated and not self.rescues:
+            return Judged(raw=text, reason=REPEATED)
         rescued = rescued_data(taken.left, file) if self.rescues else None
         return Judged(taken.values, rescued, text if self.keeps_text else None)
 

@@ -19,9 +19,9 @@ import pyarrow.json
 from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, StringType, StructType
 
 from medallion_assets.sources.counted_lines import BLANK
-from medallion_assets.sources.formats.json_scan import NotJson, Value
+from medallion_assets.sources.formats.exact_numbers import Misfit, floating_number
 from medallion_assets.sources.formats.json_types import TIMES, ZONE, decoded_object, shape_of
-from medallion_assets.sources.formats.json_values import Misfit, typed_value, types_in
+from medallion_assets.sources.formats.json_values import types_in
 
 PARSED_AT_ONCE = 4 << 20
 """Bytes; a longer record is left to the careful reader."""
@@ -29,7 +29,7 @@ PARSED_AT_ONCE = 4 << 20
 FEW = 64
 """Lines that are not worth another try of the parser where one of them does not fit."""
 
-MISFIT = (msgspec.MsgspecError, ValueError, RecursionError, NotJson)
+MISFIT = (msgspec.MsgspecError, ValueError, RecursionError)
 KEPT = (b'"', b"n")
 """How a string begins, and null: a column of strings takes any other value as its text."""
 
@@ -41,9 +41,10 @@ NUMBERS = re.compile(rb"[-+0-9.eE]{16,}|[-+]?[0-9.]+[eE]-[0-9]{3,}")
 
 @dataclass
 class Lines:
-    """Lines of a block: rows of the schema, and the other lines with their numbers in the block."""
+    """Lines of a block: rows of the schema with their lines' numbers, and the other lines with theirs."""
 
     rows: list[pa.Table] = field(default_factory=list)
+    numbers: list[Sequence[int]] = field(default_factory=list)
     others: list[tuple[int, bytes]] = field(default_factory=list)
 
 
@@ -78,7 +79,7 @@ class TypedReader:
         """Return the non-blank lines of a block of whole lines."""
         whole = self.rows_of(block) if self.parsed is not None else None
         if whole is not None:
-            return Lines([whole])
+            return Lines([whole], [range(len(whole))])
         lines = [(n, line) for n, line in enumerate(block.splitlines()) if line.strip(BLANK)]
         if self.decoder is None:
             return Lines(others=lines)
@@ -138,6 +139,7 @@ class TypedReader:
         rows = self.rows_of(b"\n".join(fitted for _, _, fitted in lines))
         if rows is not None:
             found.rows.append(rows)
+            found.numbers.append([number for number, _, _ in lines])
         elif len(lines) <= FEW:
             found.others += [(number, line) for number, line, _ in lines]
         else:
@@ -209,7 +211,7 @@ def is_rounded(found: bytes) -> bool:
         # Part of a string; a number would be one from its first mark to its last.
         return False
     try:
-        typed_value(number, Value("number", 0, len(number)), DoubleType())
+        floating_number(number, single=False)
     except Misfit:
         return True
     return False

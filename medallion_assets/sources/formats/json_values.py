@@ -9,12 +9,11 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Decimal
 from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -35,25 +34,20 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from medallion_assets.sources.formats.exact_numbers import (
+    Misfit,
+    decimal_number,
+    floating_number,
+    whole_number,
+)
 from medallion_assets.sources.formats.json_scan import Value
 from medallion_assets.sources.formats.text_times import LARGEST, MICROS, date_days, timestamp_micros
 
 BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-SURE_DIGITS = 15
-"""A decimal number of as many digits comes back from a double as it went in."""
-
-MOST_DIGITS = 800
-"""The longest exact form of a double has 767 digits."""
-
-DECIMAL_MARKS = frozenset("0123456789+-.eE")
 
 
 class JsonText(StringType):
     """The type of a column that takes a value's JSON text, for Spark to parse."""
-
-
-class Misfit(Exception):
-    """A value is not one of its column's type."""
 
 
 @dataclass
@@ -63,12 +57,14 @@ class Taken:
     Attributes:
         values: The columns' values, NULL where there is none.
         left: Fields that no column took, as JSON text ``"name":value``.
-        misfit: A column could not take its value; fields that no column knows are no misfit.
+        misfit: A column could not take its value.
+        repeated: A known key came several times.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     misfit: bool = False
+    repeated: bool = False
 
 
 def take_object(text: str, value: Value, schema: StructType) -> Taken:
@@ -87,7 +83,7 @@ def take_object(text: str, value: Value, schema: StructType) -> Taken:
             _take_field(text, (key, start, inner), kinds[key], taken)
             continue
         if key in kinds:
-            taken.misfit = True
+            taken.repeated = True
             taken.values[key] = _last(text, inner, kinds[key])
         taken.left.append(text[start : inner.end])
     return taken
@@ -106,6 +102,7 @@ def _take_field(text: str, member: tuple[str, int, Value], kind: DataType, taken
         inner = take_object(text, value, kind)
         taken.values[key] = inner.values
         taken.misfit = taken.misfit or inner.misfit
+        taken.repeated = taken.repeated or inner.repeated
         if inner.left:
             name = text[start : _key_end(text, start, value)]
             taken.left.append(f"{name}:{{{','.join(inner.left)}}}")
@@ -133,7 +130,7 @@ def typed_value(text: str, value: Value, kind: DataType) -> tuple[Any, bool]:
     if isinstance(kind, StructType):
         _expect(value, "object")
         inner = take_object(text, value, kind)
-        if inner.misfit:
+        if inner.misfit or inner.repeated:
             raise Misfit
         return inner.values, not inner.left
     if isinstance(kind, ArrayType):
@@ -212,47 +209,19 @@ def _boolean(_: str, value: Value, __: DataType) -> bool:
 
 def _whole(text: str, value: Value, kind: DataType) -> int:
     _expect(value, "number")
-    digits, half = text[value.start : value.end], 1 << (BITS[type(kind)] - 1)
-    if len(digits) > 20 or not digits.lstrip("-").isdigit() or not -half <= int(digits) < half:
-        raise Misfit
-    return int(digits)
+    return whole_number(text[value.start : value.end], BITS[type(kind)])
 
 
 def _floating(text: str, value: Value, kind: DataType) -> float:
     _expect(value, "number")
-    written = text[value.start : value.end]
-    found = float(written)
-    if isinstance(kind, FloatType):
-        with np.errstate(over="ignore", under="ignore"):
-            found = float(np.float32(found))
-    mantissa = written.lower().partition("e")[0].lstrip("-").replace(".", "").strip("0")
-    if not mantissa:
-        return found
-    sure = isinstance(kind, DoubleType) and 1e-290 < abs(found) < 1e300 and len(mantissa) <= SURE_DIGITS
-    if not sure and not _is_written(found, written, len(mantissa)):
-        raise Misfit
-    return found
-
-
-def _is_written(found: float, written: str, digits: int) -> bool:
-    """Return true where a number written with that many digits is the text."""
-    if found in (0, float("inf"), float("-inf")) or digits > MOST_DIGITS:
-        return False
-    exact = Decimal(written)
-    return Context(prec=digits).create_decimal(Decimal(found)) == exact
+    return floating_number(text[value.start : value.end], isinstance(kind, FloatType))
 
 
 def _decimal(text: str, value: Value, kind: DataType) -> Decimal:
     _expect(value, "number", "string")
-    written = text[value.start : value.end] if value.kind == "number" else str(value.content)
     assert isinstance(kind, DecimalType)
-    if not DECIMAL_MARKS.issuperset(written):
-        raise Misfit
-    exactly = Context(prec=kind.precision, traps=[Inexact, InvalidOperation])
-    try:
-        return exactly.quantize(Decimal(written), Decimal(1).scaleb(-kind.scale))
-    except (Inexact, InvalidOperation):
-        raise Misfit from None
+    written = text[value.start : value.end] if value.kind == "number" else str(value.content)
+    return decimal_number(written, kind.precision, kind.scale)
 
 
 def _date(_: str, value: Value, __: DataType) -> int:

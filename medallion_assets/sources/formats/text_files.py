@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.sources.cut_records import CutRecord
 from medallion_assets.sources.formats.csv import csv_parts
-from medallion_assets.sources.formats.json import FROM, TEXTS, parse_json_files
-from medallion_assets.sources.formats.json_careful import JUDGED, NOT_UTF8, CarefulReader, refused_bytes
-from medallion_assets.sources.formats.parsed_files import Parsed, ParsedFiles, parse_files, written_as
+from medallion_assets.sources.formats.json import FROM, TEXTS, parse_json_files, rows_frame
+from medallion_assets.sources.formats.json_careful import NOT_UTF8, CarefulReader, refused_bytes
+from medallion_assets.sources.formats.parsed_files import (
+    Parsed,
+    ParsedFiles,
+    parse_files,
+    with_positions,
+    written_as,
+)
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import OF_REFUSED
@@ -32,15 +37,18 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
 
     def parse(file: Entry, block: bytes, first: int, _: list[CutRecord]) -> Parsed:
         lines = [block] if whole else block.splitlines()
-        good, places, refused = [], [], []
+        good, numbers, places, refused = [], [], [], []
         for number, line in enumerate(lines, first):
             if (text := _text_of(line)) is not None:
                 good.append(text)
+                numbers.append(number - first)
             else:
                 places.append("whole file" if whole else f"line {number}")
                 refused.append(refused_bytes(line, NOT_UTF8, *written_as(file, source)))
         rows = [pa.table({"value": pa.array(good, pa.string())})] if good else []
-        judged = [CarefulReader(TEXT, rescues=False).table(refused, places)] if refused else []
+        if source.select:
+            rows = [with_positions(table, "line", first, numbers) for table in rows]
+        judged = [CarefulReader(TEXT, False, False).table(refused, places)] if refused else []
         return Parsed([file], rows, judged, len(block))
 
     return parse_files(files, source, parse, folder, whole)
@@ -53,12 +61,11 @@ def _text_of(line: bytes) -> str | None:
         return None
 
 
-def text_frame(spark: SparkSession, parts: ParsedFiles) -> DataFrame:
+def text_frame(spark: SparkSession, parts: ParsedFiles, source: Source) -> DataFrame:
     """Return one row per line, blank ones too, or per file with ``wholetext``; columns of ``reading``."""
     frames = []
     if parts.rows:
-        rows = spark.read.schema(StructType([*TEXT.fields, *FROM.fields])).parquet(*parts.rows)
-        frames.append(rows.withColumns({name: F.lit(None).cast("string") for name in JUDGED.names}))
+        frames.append(rows_frame(spark, parts, TEXT, source))
     if parts.judged:
         columns = [*TEXT.fields, *TEXTS.fields, *FROM.fields]
         frames.append(spark.read.schema(StructType(columns)).parquet(*parts.judged))
