@@ -1,4 +1,4 @@
-"""``doctor``: how a table's stream is, what is missing, and the verb that mends it; read from logs alone."""
+"""``doctor``: what is wrong with a table's stream, and the command that repairs it; reads logs only."""
 
 import time
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from medallion_assets.delta import batches, log, progress
 from medallion_assets.delta.authors import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
+from medallion_assets.lake.code_version import PARTS, changed_parts
 from medallion_assets.lake.lost import is_lost
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import position
@@ -23,7 +24,7 @@ LOG_DAYS = 30
 
 
 def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Say how far the stream is, how long what it needs is still kept, and what to run where it is ill."""
+    """Say how far the stream is, how long upstream keeps the log it needs, and what to run if it is stuck."""
     try:
         return _examined(table, lake)
     except DamagedCheckpoint as error:
@@ -33,7 +34,7 @@ def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRe
 
 
 def _examined(table: Table, lake: Lake) -> VerbResult:
-    ills = list(_ills(table, lake))
+    problems, notes = list(_problems(table, lake)), list(_notes(table, lake))
     last = batches.newest(lake.state(table, "batches"))
     place, upstream = position(table, lake), lake.upstream_log(table)
     found = {
@@ -45,22 +46,36 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
         "watermark": last.watermark if last else "",
         "state_bytes": last.state_bytes if last else 0,
     }
-    words = "; ".join(ills) or "well"
-    return VerbResult(table.key, words, "", "", (), not ills, found)
+    words = "; ".join([*problems, *notes]) or "well"
+    return VerbResult(table.key, words, "", "", (), not problems, found)
 
 
-def _ills(table: Table, lake: Lake) -> Iterator[str]:
+def _notes(table: Table, lake: Lake) -> Iterator[str]:
+    """Return what a person may wonder about, and need not act on: no run would fail or lose anything."""
+    begun = log.exists(lake.path(table)) and not lake.state(table, "checkpoint").exists()
+    if begun and table.stateful:
+        yield "well; its checkpoint is gone, and the next run that has rows to take rebuilds its state"
+    elif begun:
+        yield "well; its checkpoint is gone, and the next run that has rows to take makes a new one"
+
+
+def _problems(table: Table, lake: Lake) -> Iterator[str]:
     checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
     begun = progress.last_number(checkpoint / "commits") >= 0
     if is_lost(table, lake):
         yield "its table is gone and its checkpoint is not: run reset, then run"
         return
-    if log.exists(path) and not checkpoint.exists():
-        yield "its checkpoint is gone: run, and it goes on where its commits say it stands"
-    if progress.is_interrupted(checkpoint) and not is_held(lake.state(table, "lease")):
-        yield "a micro-batch was begun and not ended: run, and it is taken again"
-    if is_pending(table, lake) and not is_held(lake.state(table, "lease")):
-        yield "a replay was begun and not ended: run, and it is ended"
+    stopped = not is_held(lake.state(table, "lease"))
+    if progress.is_interrupted(checkpoint) and stopped:
+        # Spark refuses a batch whose query no longer fits its state, however often it is run.
+        state = table.stateful and {*PARTS[:2], PARTS[3]} & set(changed_parts(table, lake))
+        yield (
+            "a micro-batch was interrupted and its query has changed since: run full_refresh"
+            if state
+            else "a micro-batch was interrupted: run, and it is taken again"
+        )
+    if is_pending(table, lake) and stopped:
+        yield "a replay was interrupted: run, and it is finished"
     place, upstream = position(table, lake), lake.upstream_log(table)
     if begun and _is_cut_off(upstream, place.version + 1):
         yield f"upstream no longer keeps the log of version {place.version + 1}: run full_refresh"

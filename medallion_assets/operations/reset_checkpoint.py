@@ -1,7 +1,10 @@
 """``reset_checkpoint``: a table's stream begins with a new checkpoint; its rows stay."""
 
+from contextlib import nullcontext
+
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.lease import is_held
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import forget_checkpoint
 from medallion_assets.lake.writer import sole_writer
@@ -18,13 +21,19 @@ def reset_checkpoint(table: Table, lake: Lake, spark: Spark, asked: VerbRequest)
     """
     if not lake.state(table, "checkpoint").exists():
         return VerbResult(table.key, "it has no checkpoint")
-    if any(_half_written(stream, lake) for stream in (table, *table.flows)):
-        why = f"a batch of it is written and not ended: run `medallion refresh {table.key}` first"
-        return refused(table, f"{why}. Without the checkpoint the rows it refused would reach no quarantine")
-    if not asked.dry_run:
-        with sole_writer(table, lake):
-            for stream in (table, *table.flows):
-                forget_checkpoint(stream, lake)
+    streams = (table, *table.flows)
+    if asked.dry_run and is_held(lake.state(table, "lease")):
+        return refused(table, "another process is writing the table now")
+    # Under the lease: a batch that is being written is not one that was interrupted.
+    with nullcontext() if asked.dry_run else sole_writer(table, lake):
+        if any(_half_written(stream, lake) for stream in streams):
+            return refused(
+                table,
+                "a batch was interrupted between the table and its quarantine: run `medallion refresh "
+                f"{table.key}` first. Without the checkpoint the rows it refused would reach no quarantine",
+            )
+        for stream in () if asked.dry_run else streams:
+            forget_checkpoint(stream, lake)
     whole = table.stateful and log.exists(lake.path(table))
     after = "is recomputed from upstream" if whole else "goes on where its commits say it stands"
     word = "would be" if asked.dry_run else "was"

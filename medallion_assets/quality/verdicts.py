@@ -67,7 +67,7 @@ def conservation(table: Table, lake: Lake) -> Verdict:
     books = balance(table, lake)
     numbers = {
         "incoming": books.incoming,
-        "rows": books.rows,
+        "rows_kept": books.rows,
         "quarantined": books.quarantined,
         "duplicates": books.duplicates,
         "dropped": books.dropped,
@@ -78,7 +78,8 @@ def conservation(table: Table, lake: Lake) -> Verdict:
     words = str(books)
     if books.missing < 0 and table.refuses and not table.source and table.rows_out == "one":
         words += "; where one upstream row may give many rows, declare rows_out='many'"
-    made = [] if books.holds or table.row_count_column else hand_made(table, lake)
+    asks = not books.holds and not table.row_count_column
+    made = [change for change in hand_made(table, lake) if change.removed] if asks else []
     if made:
         words += (
             f"; not by a run: {made[0]}. `medallion accept_changes {table.key} --why ...` counts such rows"
@@ -160,14 +161,8 @@ def no_late_rows(table: Table, lake: Lake) -> Verdict:
 
 
 def refused_files(ledger: Any) -> list[dict[str, object]]:
-    """Return the files whose newest ledger entry is no admission, and those that no reader could take."""
-    newest = (
-        "SELECT path, status, reason FROM (SELECT *, row_number() OVER "
-        "(PARTITION BY path ORDER BY discovered_at DESC) AS turn FROM ledger) WHERE turn = 1"
-    )
-    refused = ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
-    corrupt = [row for row in file_status.lost(ledger).values() if row["status"] == file_status.CORRUPT]
-    return [*refused, *corrupt]
+    """Return the files whose newest contents discovery did not admit, and those that no reader could take."""
+    return [*ledgers.not_loaded(ledger), *file_status.corrupt(ledger)]
 
 
 def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:

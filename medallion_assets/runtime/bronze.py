@@ -1,7 +1,6 @@
 """A bronze micro-batch: the ledger's files through the table's query and rules into the table."""
 
 import time
-from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -12,6 +11,7 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
@@ -20,7 +20,6 @@ from medallion_assets.runtime.write import write_judged
 from medallion_assets.sources.deduplicate_files import PROVENANCE
 from medallion_assets.sources.load import admitted, load_files
 from medallion_assets.sources.load_records import POISON, Loaded
-from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import OF_REFUSED
 
 STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
@@ -55,18 +54,10 @@ def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: T
         counts = write(found.rest, instead_of)
         return counts | {"quarantine": counts["quarantine"] + found.held, POISON: found.held}
 
-    files = admitted(ledger_rows)
-    target = load_target_of(table, lake)
-    loaded = load_files(ledger_rows.sparkSession, files, target, transaction, write_sound, lambda: kept)
+    place = load_target_of(table, lake)
+    files = admitted(ledger_rows, place.root)
+    loaded = load_files(ledger_rows.sparkSession, files, place, transaction, write_sound, lambda: kept)
     return _batch(loaded, table, transaction, time.monotonic() - started)
-
-
-def load_target_of(table: Table, lake: Lake) -> LoadTarget:
-    """Return where a bronze table's records go."""
-    assert table.source is not None
-    source = replace(table.source, path=str(lake.landing(table.pipeline, table.source)))
-    path, quarantine = lake.path(table), lake.quarantine(table)
-    return LoadTarget(table.key, source, path, quarantine, lake.ledger(table), lake.state(table, "."))
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:

@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import batches, log, working
 from medallion_assets.delta.changes import VersionRange, only_appends
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.keys import of_keys
@@ -26,7 +26,7 @@ from medallion_assets.quality.history import SINCE, STOOD, states
 from medallion_assets.quality.judge import counted, judged
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
-from medallion_assets.runtime.columns import joining
+from medallion_assets.runtime.columns import joining, refuse_changed_columns
 from medallion_assets.runtime.correct import with_gone
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
@@ -98,7 +98,7 @@ def write_in_order(
         counts = counted(verdict, table)
         refuse_beyond_bounds(counts, table)
         if not transaction.committed_to(lake.path(table)):
-            _write(verdict.where("_outcome = 'good'"), table, lake, own_version, transaction)
+            _write(verdict.where(f"{working.OUTCOME} = 'good'"), table, lake, own_version, transaction)
         append_refused(verdict, counts, table, quarantine, transaction)
     finally:
         verdict.unpersist()
@@ -107,6 +107,8 @@ def write_in_order(
 
 def _write(good: DataFrame, table: Table, lake: Lake, own_version: int, transaction: Transaction) -> None:
     kept, path = _kept(table), lake.path(table)
+    # Before they meet the states: a union casts, and fills a struct's fields with NULL.
+    refuse_changed_columns(good, table, lake, (START_AT, END_AT))
     keys = good.select(*kept.keys).distinct()
     stands = _open_states(at_version(good.sparkSession, path, own_version), kept)
     mine = of_keys(stands, keys, "left_semi")

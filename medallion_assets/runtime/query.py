@@ -10,6 +10,7 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import VersionRange, added, as_commits, as_stream, only_appends
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.stream import Trigger, run_streaming_query, transaction_of
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import (
@@ -24,7 +25,7 @@ from medallion_assets.lake.position import (
 from medallion_assets.lake.static_versions import current_static_versions, has_fixed_versions
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound_stream
-from medallion_assets.runtime.bronze import load_target_of, write_files
+from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import write_changes
 from medallion_assets.runtime.poison_of_groups import failed_batch, set_aside

@@ -8,7 +8,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import working
 from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.names import quoted
 from medallion_assets.quality.bounds import within_bounds
 from medallion_assets.quality.judge import counters, judged, written_columns
 from medallion_assets.quarantine.quarantined import append_refused
@@ -30,7 +32,7 @@ def write_judged(
     A rule that says ``fail`` makes the first write fail, so that nothing of the batch is written.
     """
     verdict = within_bounds(judged(rows, table, existing), table)
-    columns = [F.col(f"`{c}`") for c in written_columns(verdict)]
+    columns = [F.col(quoted(c)) for c in written_columns(verdict)]
     laid_out(verdict.select(*columns), table.layout, path, table.key)
     counts = _write_good(verdict, table, path, transaction, instead_of)
     append_refused(verdict, counts, table, quarantine, transaction)
@@ -47,6 +49,6 @@ def _write_good(
         # read whole, since Spark refuses to read of a file only what could not be parsed.
         told.write.format("noop").mode("overwrite").save()
     else:
-        good = told.where(F.col("_outcome") == "good").select(*(f"`{c}`" for c in written_columns(verdict)))
+        good = told.where(F.col(working.OUTCOME) == "good").select(*map(quoted, written_columns(verdict)))
         append(good, path, transaction, instead_of=instead_of)
     return {k: int(v) for k, v in seen.get.items()}

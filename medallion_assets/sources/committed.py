@@ -89,6 +89,9 @@ def _by_value(files: pa.ChunkedArray) -> dict[str, int]:
 
 def _added(path: Path, transaction: Transaction) -> list[Path]:
     """Return the data files of the commit this writer signed with this batch, newest commits first."""
+    if log.committed_batch(path, transaction.app_id) < transaction.batch_id:
+        # The log's snapshot says so; its entries would all have to be read.
+        return []
     folder = path / "_delta_log"
     for file in sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else ():
         actions = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]

@@ -1,10 +1,10 @@
 """A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +16,7 @@ from medallion_assets.sources import file_status
 from medallion_assets.sources.batch_records import records_read
 from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.deduplicate_files import not_loaded
-from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.ledger import ADMITTED, NONE, Entry
 from medallion_assets.sources.load_records import Loaded, load_readable, load_whole
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import write_malformed
@@ -25,7 +25,6 @@ from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
 from medallion_assets.sources.reading import partition_keys
 from medallion_assets.sources.replacing import (
     clear_quarantine,
-    come_again,
     replaces_files,
     rows_before,
     superseded,
@@ -66,17 +65,16 @@ def load_files(
     started, source = datetime.now(timezone.utc), place.source
     parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
     replaces = replaces_files(source, place.state)
-    old = superseded(place.ledger, files) if replaces else set()
-    mine = [file for file in files if (file.path, file.modified_at) not in old]
-    there = [file for file in mine if _is_as_counted(file)]
-    missing = [file for file in mine if file not in there]
-    again = come_again(place.ledger, there) if replaces else []
-    # What stands of a file that came again is no sign that it was loaded: it is replaced in any case.
-    once = [file for file in there if file.path not in again]
-    fresh = not_loaded(spark, once, transaction, place.path, place.quarantine)
-    fresh += [file for file in there if file.path in again]
+    old = superseded(place.ledger, files, replaces)
+    untaken = {file: file_status.LATER if file in old else file_status.GONE
+               for file in files if file in old or not is_as_counted(file)}  # fmt: skip
+    there = [file for file in files if file not in untaken]
+    again = [file for file in there if replaces and file.supersedes != NONE]
+    # Rows of a file that came again are no sign that it was loaded: they are replaced in any case.
+    once = [file for file in there if not replaces or file.supersedes == NONE]
+    fresh = not_loaded(spark, once, transaction, place.path, place.quarantine) + again
     before = rows_before(place.ledger, again)
-    clear_quarantine(spark, again, place.quarantine, transaction, parse)
+    clear_quarantine(spark, [file.path for file in again], place.quarantine, transaction, parse)
     # Delta wants every row it writes to be one of those it may stand in for: new files' too.
     instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
     values = count_in_background(fresh, source)
@@ -91,30 +89,31 @@ def load_files(
         write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
     staging.discard()
     drop_ahead(place.state)
-    gone = dict.fromkeys(missing, file_status.GONE) | {f: corrupt[f.path] for f in there if f.path in corrupt}
+    untaken |= {file: corrupt[file.path] for file in there if file.path in corrupt}
     writers = (transaction, parse, replace(transaction, app_id=f"{transaction.app_id}/poison"))
     columns = _query_columns(loaded, fresh, source, kept())
     found = account_of(place, fresh, writers, values, columns)
     drops = source.malformed == "DROPMALFORMED"
-    file_status.record(place.ledger, fresh, found, transaction, started, gone, drops)
+    file_status.record(place.ledger, fresh, found, transaction, started, untaken, drops)
     now = {file.path: file.records for file in fresh}
     replaced = {path: [count, now.get(path, 0)] for path, count in before.items()}
-    return replace(loaded, missing=sum(file.records for file in gone), replaced=replaced)
+    return replace(loaded, missing=sum(file.records for file in untaken), replaced=replaced)
 
 
-def admitted(ledger_rows: DataFrame) -> list[Entry]:
-    """Return the files of a micro-batch of the ledger that are for loading, oldest first."""
-    chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("modified_at", "path").collect()
-    return [Entry(**_utc(row.asDict())) for row in chosen]
+def admitted(ledger_rows: DataFrame, root: Path) -> list[Entry]:
+    """Return the files of a micro-batch of the ledger that are for loading, in the order they were seen."""
+    chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("sequence").collect()
+    return [Entry(**_utc(row.asDict()), root=str(root)) for row in chosen]
 
 
 def _utc(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
 
 
-def _is_as_counted(file: Entry) -> bool:
+def is_as_counted(file: Entry) -> bool:
+    """Return true where a file has the size and time that discovery counted it with."""
     try:
-        found = os.lstat(file.path)
+        found = file.location.lstat()
     except OSError:
         return False
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()

@@ -4,6 +4,7 @@ import os
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,19 +18,16 @@ from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.cleaning import clean_source
+from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
 from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.listing import unknown
+from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import Writer, admitted, load_files
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.options import Source
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
-
-UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED, ledgers.DENIED)
 
 
 @dataclass(frozen=True)
@@ -87,36 +85,39 @@ def load_new(
         DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
     """
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
-    look = look or DiscoveryOptions(settings.settle_seconds)
+    look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
+    register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
         drop_older_copy(place.key, place.path, checkpoint)
-        chosen = chosen_paths(place.source, look) if _is_behind(place.ledger, checkpoint) else None
+        chosen = chosen_paths(place, look) if _is_behind(place.ledger, checkpoint) else None
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
-            discover(Path(place.source.path), place.ledger, place.source, look)
+            discover(place.landing, place.ledger, place.source, look)
             if _is_behind(place.ledger, checkpoint):
                 session = spark or start_session(settings)
                 _stream(session, place, checkpoint, run_id, chosen)
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
-            if not any(r["status"] == outcomes.MISSING for r in outcomes.lost(place.ledger).values()):
+            if not any(row["status"] == outcomes.MISSING for row in _rows_of(run_id, place.ledger)):
                 break
-        clean_source(place.source, Path(place.source.path), place.ledger)
+        clean_source(place, settings.lake)
     return _account(place, run_id)
 
 
 def _is_behind(ledger: Path, checkpoint: Path) -> bool:
     newest = log.version(ledger)
+    if newest == 0 and not log.row_count(ledger):
+        # The first look saw nothing, and said so.
+        return False
     at = progress.committed_position(checkpoint)
     return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
 
 
-def chosen_paths(source: Source, look: DiscoveryOptions) -> set[str]:
+def chosen_paths(place: LoadTarget, look: DiscoveryOptions) -> set[str]:
     """Return the paths of all files this call asks for, loaded before or not."""
-    listed = (file.path for file in unknown(Path(source.path), source, {}))
-    return {path for path in listed if look.only is None or path in look.only}
+    return {file.path for file in listing(place.landing, place.root, place.source, {}, look.only).new}
 
 
 def _without_unchosen(
@@ -127,9 +128,10 @@ def _without_unchosen(
     if chosen is None or transaction.committed_to(place.path) or parse.committed_to(place.quarantine):
         # What a batch has written is finished, or its records would be written again later.
         return files
-    left = [file for file in files if file.path not in chosen and os.path.lexists(file.path)]
+    left = [file for file in files if file.path not in chosen and os.path.lexists(file.location)]
     outcomes.postpone(place.ledger, left, transaction)
-    return [file for file in files if file not in left]
+    postponed = set(left)
+    return [file for file in files if file not in postponed]
 
 
 def _stream(
@@ -141,7 +143,7 @@ def _stream(
     def write(rows: DataFrame, number: int) -> None:
         transaction = transaction_of(place.key, place.path, checkpoint, number, run_id)
         # The files this call discovered itself come after, and are chosen.
-        files = _without_unchosen(admitted(rows), chosen, place, transaction)
+        files = _without_unchosen(admitted(rows, place.root), chosen, place, transaction)
         load_files(rows.sparkSession, files, place, transaction, write_good(transaction))
 
     def write_good(transaction: Transaction) -> Writer:
@@ -172,16 +174,19 @@ def _append(rows: DataFrame, place: LoadTarget, transaction: Transaction, instea
     return {}
 
 
+def _rows_of(run_id: str, ledger: Path) -> list[dict[str, Any]]:
+    return list(outcomes.newest(ledger, f"run_id = '{run_id}'").values())
+
+
 def _account(place: LoadTarget, run_id: str) -> LoadResult:
-    rows = [row for row in outcomes.newest(place.ledger).values() if row["run_id"] == run_id]
+    rows = _rows_of(run_id, place.ledger)
     loaded = [row for row in rows if row["status"] == outcomes.LOADED]
 
     def total(column: str) -> int:
         return sum(row[column] or 0 for row in loaded)
 
     dropped = total("rows_dropped")
-    refused = sum(1 for _, _, status in ledgers.last_seen(place.ledger).values() if status in UNTAKEN)
-    lost = [row["status"] for row in outcomes.lost(place.ledger).values()]
+    refused = ledgers.not_loaded(place.ledger) + outcomes.corrupt(place.ledger)
     return LoadResult(
         files=len(loaded),
         rows_read=total("rows_read"),
@@ -189,7 +194,7 @@ def _account(place: LoadTarget, run_id: str) -> LoadResult:
         rows_quarantined=total("rows_quarantined"),
         rows_rescued=total("rows_rescued"),
         rows_dropped=dropped,
-        files_refused=refused + lost.count(outcomes.CORRUPT),
+        files_refused=len(refused),
         files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
         values_unaccounted=outcomes.unaccounted_values(place.ledger),
         path=place.path,

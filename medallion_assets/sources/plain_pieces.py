@@ -1,7 +1,6 @@
 """A file's records as lines of plain text: decompressed, decoded, cut up where they are not a line each."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from medallion_assets.sources.cut_records import CutRecord
 from medallion_assets.sources.formats.json_documents import documents
@@ -16,7 +15,7 @@ CUT_LAYOUTS = ("document", "elements")
 
 def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
     """Return a file's records as UTF-8 lines, piece by piece, whatever it is wrapped in."""
-    path = Path(file.path)
+    path = file.location
     if file.layout == "lines" and file.size <= CHUNK and path.suffix not in SPARK_READS:
         # What thousands of small files are opened for is little beside their openings.
         yield path.read_bytes()
@@ -37,7 +36,7 @@ def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
 
 def cut_records(file: Entry, source: Source) -> Iterator[CutRecord]:
     """Return the records of a file whose layout is one of ``CUT_LAYOUTS``."""
-    path = Path(file.path)
+    path = file.location
     wrapped = wrapping(path, source)
     if file.layout == "document":
         # A file that discovery cut up is cut up, whatever its first value is by now.

@@ -59,7 +59,7 @@ def _found(file: Entry, source: Source, wanted: set[str]) -> Iterator[LoadTarget
 
 def _texts(file: Entry, source: Source) -> Iterable[bytes]:
     """Return the file's records as text, in order; blank lines too where it is a file of lines."""
-    path = Path(file.path)
+    path = file.location
     wrapped = wrapping(path, source)
     return _lines(path, wrapped) if file.layout in ("lines", "recoded") else ()
 

@@ -32,7 +32,7 @@ def look_ahead(place: LoadTarget, checkpoint: Path) -> None:
     drop_ahead(place.state)
     if place.source.format not in PARSED or progress.is_interrupted(checkpoint):
         return
-    files = _next_files(place.ledger, progress.committed_position(checkpoint).version + 1)
+    files = _next_files(place, progress.committed_position(checkpoint).version + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
     full = [file for file in files if file.records]
     if schema is None or not full:
@@ -67,13 +67,14 @@ def _asked(files: Sequence[Entry], schema: StructType) -> VerbRequest:
     return schema.json(), tuple(files)
 
 
-def _next_files(ledger: Path, version: int) -> list[Entry]:
+def _next_files(place: LoadTarget, version: int) -> list[Entry]:
     """Return the files that a commit of the ledger admitted, in the order of a micro-batch."""
+    ledger, root = place.ledger, str(place.root)
     entry = ledger / "_delta_log" / f"{version:020d}.json"
     if not entry.exists():
         return []
     actions = (json.loads(line) for line in entry.read_text("utf-8").splitlines() if line)
     added = [ledger / action["add"]["path"] for action in actions if "add" in action]
     rows = [row for path in added if path.exists() for row in pq.read_table(path).to_pylist()]
-    admitted = [Entry(**row) for row in rows if row["status"] == ADMITTED]
-    return sorted(admitted, key=lambda file: (file.modified_at, file.path))
+    admitted = [Entry(**row, root=root) for row in rows if row["status"] == ADMITTED]
+    return sorted(admitted, key=lambda file: file.sequence)

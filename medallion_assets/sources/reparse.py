@@ -50,7 +50,7 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
 
 
 def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, schema: StructType) -> DataFrame:
-    query = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY discovered_at"
+    query = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY sequence"
     headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, query)}
     kept = [name for name in ("raw_base64",) if name in entries.columns]
     found = entries.select("entry_id", "repaired", "source_file", *kept).collect()
@@ -67,7 +67,9 @@ def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, sch
 
 
 def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:
-    told = "SELECT path, max(modified_at) AS at FROM ledger WHERE status = 'admitted' GROUP BY path"
+    turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
+    admitted = f"SELECT path, modified_at AS at, {turn} FROM ledger WHERE status = 'admitted'"
+    told = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
     times = [(str(r["path"]), r["at"]) for r in ledgers.rows(place.ledger, told)]
     files = frame_of(entries.sparkSession, times, "source_file STRING, _at TIMESTAMP")
     known = entries.select("entry_id", "source_file").join(files, "source_file", "left")

@@ -45,6 +45,7 @@ class ValueCounts:
         empty: Of them, texts without a character: NULL in a column that is no STRING.
         null_texts: Of them, texts that the option ``nullValue`` declares to be NULL.
         repeated: Fields that a record has twice, of which a column takes one.
+        uncounted: Fields whose values the file's own statistics do not tell.
         reason: Why the file's values are not counted; empty where they are.
     """
 
@@ -52,6 +53,7 @@ class ValueCounts:
     empty: Counter[str] = field(default_factory=Counter)
     null_texts: Counter[str] = field(default_factory=Counter)
     repeated: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
     reason: str = ""
 
     def of_column(self, name: str, is_text: bool) -> int:
@@ -73,7 +75,7 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
         return _of_json(plain_pieces(file, source))
     if source.format == "csv":
         return _of_csv(file, source)
-    return _of_parquet(Path(file.path)) if source.format == "parquet" else _of_orc(Path(file.path))
+    return _of_parquet(file.location) if source.format == "parquet" else _of_orc(file.location)
 
 
 def members(text: str | bytes) -> Counter[str]:
@@ -181,7 +183,8 @@ def refused_cells(
 def _of_parquet(path: Path) -> ValueCounts:
     """Return the counts of a Parquet file's own statistics; a column without them is not counted."""
     counts, footer = ValueCounts(), pq.read_metadata(path)
-    flat = {f.name for f in footer.schema.to_arrow_schema() if not pa.types.is_nested(f.type)}
+    fields = footer.schema.to_arrow_schema()
+    names, flat = fields.names, {f.name for f in fields if not pa.types.is_nested(f.type)}
     unknown: set[str] = set()
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
@@ -194,6 +197,7 @@ def _of_parquet(path: Path) -> ValueCounts:
                 unknown.add(chunk.path_in_schema)
     for name in (*unknown, *(counts.values.keys() - flat)):
         del counts.values[name]
+    counts.uncounted = unknown | (set(names) - flat)
     return counts
 
 

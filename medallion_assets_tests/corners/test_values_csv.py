@@ -315,7 +315,7 @@ def test_every_cell_of_a_file_is_in_its_column_or_rescued(tmp_path_factory, file
 def entry(path, inside: Contents):
     now = datetime.now(timezone.utc)
     facts = (inside.tag, inside.records, inside.layout, inside.header, ADMITTED, "", now)
-    return Entry(str(path), path.stat().st_size, now, *facts)
+    return Entry(path.name, path.stat().st_size, now, *facts, root=str(path.parent))
 
 
 def json_of(text):

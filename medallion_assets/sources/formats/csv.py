@@ -15,7 +15,7 @@ from medallion_assets.sources.counting import BROKEN
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_rows import NOTES, RowReader
 from medallion_assets.sources.formats.json import FROM
-from medallion_assets.sources.formats.parsed_files import ParquetPart
+from medallion_assets.sources.formats.parquet_part import ParquetPart
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, POSITION
@@ -52,7 +52,7 @@ def _write(file: Entry, reader: RowReader, part: ParquetPart) -> None:
         for rows in reader.tables(file):
             part.add(rows, [file], rows.nbytes)
     except (*BROKEN, UnreadableFile) as broken:
-        raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
+        raise UnreadableFile(f"{file.location} cannot be read: {broken or type(broken).__name__}") from broken
 
 
 def csv_records(spark: SparkSession, parts: list[str], source: Source, schema: StructType) -> DataFrame:

@@ -69,7 +69,7 @@ def csv_cells(file: Entry, source: Source) -> Iterator[tuple[CsvFile, Block, dic
     Raises:
         UnreadableFile: The file is not as it was counted.
     """
-    text, dialect = CsvFile(Path(file.path), source), Dialect.of(source)
+    text, dialect = CsvFile(file.location, source), Dialect.of(source)
     names, cutter = column_names(file.header, source), Cutter(dialect, has_header(source))
     for block in cutter.blocks(text.pieces()):
         if len(block.begins) and len(names) != cutter.width:

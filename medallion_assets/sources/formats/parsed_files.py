@@ -180,8 +180,8 @@ def written_as(file: Entry, source: Source) -> tuple[str, str]:
     """Return the encoding of a file's records, and how bytes that are no text in it are kept."""
     if file.layout in ("lines", "elements"):
         return "utf-8", "surrogateescape"
-    wrapped = wrapping(Path(file.path), source)
-    return record_encoding(Path(file.path), wrapped), wrapped.errors
+    wrapped = wrapping(file.location, source)
+    return record_encoding(file.location, wrapped), wrapped.errors
 
 
 def pieces_of(file: Entry, source: Source) -> Iterator[bytes]:
@@ -198,7 +198,7 @@ def readable(pieces: Iterator[T], file: Entry) -> Iterator[T]:
     try:
         yield from pieces
     except BROKEN as broken:
-        raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
+        raise UnreadableFile(f"{file.location} cannot be read: {broken or type(broken).__name__}") from broken
 
 
 def _parsed_ahead(tasks: Iterable[Callable[[], list[Parsed]]]) -> Iterator[Parsed]:
