@@ -113,18 +113,23 @@ def is_named(path: str, name: str) -> bool:
     return f"/{path}".endswith(f"/{name}") or name.endswith(f"/{path}")
 
 
+COPY_INTO = "copy_into"
+"""The folder of a table's COPY INTO state."""
+
+
 def root_of(location: Path, ledger: Path) -> Path:
     """Return the folder that the ledger's paths are relative to: the landing zone's root.
 
     It is the source's folder; for a glob the folder before its first wildcard, for a file the folder it is
     in. A source whose path was declared wider or narrower since keeps the root of its first look, or every
-    file would have another name and load again.
+    file would have another name and load again. COPY INTO's ledger belongs to the table and takes files of
+    several sources: all are named relative to the first, or files of one name would be taken for one file.
     """
     root = folder_of(location)
     said = (log.opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
         first = Path(os.path.normpath(ledger / said.removeprefix(ROOT)))
-        if first.is_relative_to(root) or root.is_relative_to(first):
+        if ledger.parent.name == COPY_INTO or first.is_relative_to(root) or root.is_relative_to(first):
             return first
     return root
 
