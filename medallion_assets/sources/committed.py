@@ -59,6 +59,10 @@ def account_of(
     there.add_refused(refused_parts, rescued)
     if place.source.format == "csv":
         there.add_refused_cells(refused_parts, refused_cells(files, place.source, there.columns))
+    if place.source.format == "text":
+        # A refused line is the one value of its record.
+        for path, count in refused.items():
+            there.quarantined[path] = Counter({"value": count})
     books = {}
     for file in files:
         let_go = file.records - rows[file.path] - refused[file.path]

@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 from medallion_assets.sources.formats.csv_dialect import Dialect, column_names
 from medallion_assets.sources.formats.csv_records import RecordReader
 from medallion_assets.sources.formats.csv_rows import csv_cells
+from medallion_assets.sources.formats.json_careful import object_of
+from medallion_assets.sources.formats.json_scan import nested_deeply
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.plain_pieces import plain_pieces
@@ -81,12 +83,22 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
 def members(text: str | bytes) -> Counter[str]:
     """Return the members of a JSON object that are not null, by key, each as often as it is there.
 
-    Empty where the text is no JSON object.
+    Empty where the text is no JSON object. Bytes that are no UTF-8 are read as the quarantine shows them.
     """
+    readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
     try:
-        pairs = json.loads(text, object_pairs_hook=_Pairs)
-    except (ValueError, RecursionError):
+        # Numbers stay text: Python refuses integers of more than 4,300 digits.
+        pairs = json.loads(readable, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+    except ValueError:
         return Counter()
+    except RecursionError:
+        # Nested deeper than Python's own reader goes.
+        found = object_of(readable)
+        return (
+            Counter()
+            if isinstance(found, str)
+            else Counter(k for k, _, v in found.content if v.kind != "null")
+        )
     if not isinstance(pairs, _Pairs):
         return Counter()
     return Counter(key for key, value in pairs if value is not None)
@@ -119,6 +131,8 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     """Count a block whose lines are all sound objects of one type a key; return whether they were."""
     lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    if nested_deeply(block):
+        return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
     except (pa.ArrowException, ValueError):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from medallion_assets.delta.names import no_pattern
 from medallion_assets.session.frames import frame_of_table
 from medallion_assets.sources.counting import BROKEN
 from medallion_assets.sources.errors import UnreadableFile
@@ -63,7 +64,7 @@ def csv_records(spark: SparkSession, parts: list[str], source: Source, schema: S
     stored = StructType([*_stored(schema).fields, *FROM.fields])
     # Written by Arrow, whose dates before 1582 are those of the same calendar.
     reader = spark.read.schema(stored).option("datetimeRebaseMode", "CORRECTED")
-    return _named(reader.parquet(*parts), source, schema, FROM.names)
+    return _named(reader.parquet(*map(no_pattern, parts)), source, schema, FROM.names)
 
 
 def again_records(

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from medallion_assets.delta.names import quoted
+from medallion_assets.delta.names import no_pattern, quoted
 from medallion_assets.sources.cut_records import CutRecord
 from medallion_assets.sources.formats.json_careful import (
     JUDGED,
@@ -102,14 +102,16 @@ def json_frame(spark: SparkSession, parts: ParsedFiles, source: Source, schema: 
         frames.append(rows_frame(spark, parts, _stored(read), source))
     if parts.judged:
         columns = [*_stored(read).fields, *TEXTS.fields, *FROM.fields]
-        frames.append(spark.read.schema(StructType(columns)).parquet(*parts.judged))
+        frames.append(spark.read.schema(StructType(columns)).parquet(*map(no_pattern, parts.judged)))
     return finished(reduce(DataFrame.unionByName, frames), source, schema)
 
 
 def rows_frame(spark: SparkSession, parts: ParsedFiles, stored: StructType, source: Source) -> DataFrame:
     """Return the rows of parsed files that fit, with ``JUDGED``, which is NULL but for positions."""
     placed = [StructField(POSITION, StringType())] if source.select else []
-    rows = spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields])).parquet(*parts.rows)
+    rows = spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields])).parquet(
+        *map(no_pattern, parts.rows)
+    )
     missing = [name for name in JUDGED.names if name not in rows.columns]
     return rows.withColumns({name: F.lit(None).cast("string") for name in missing})
 

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from medallion_assets.sources.counted_lines import BLANK
 from medallion_assets.sources.formats.json_careful import object_of
-from medallion_assets.sources.formats.json_scan import Value
+from medallion_assets.sources.formats.json_scan import Value, nested_deeply
 from medallion_assets.sources.formats.json_typed import is_rounded, objects_on_lines, rounded
 from medallion_assets.sources.formats.json_values import is_text
 from medallion_assets.sources.formats.parsed_files import pieces_of, whole_lines
@@ -42,6 +42,9 @@ EXACT = 2.0**53
 
 LONG = DecimalType(20, 0)
 MOST_DIGITS = 38
+DEEPEST = 50
+"""Levels of objects and arrays that become types; what is nested deeper is text."""
+
 KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -166,15 +169,17 @@ def _by_record(block: bytes, root: Seen) -> None:
             _look(text, value, root)
 
 
-def _look(text: str, value: Value, seen: Seen) -> None:
-    if value.kind == "object":
+def _look(text: str, value: Value, seen: Seen, depth: int = 0) -> None:
+    if depth > DEEPEST and value.kind in ("object", "array"):
+        seen.simple.add(StringType())
+    elif value.kind == "object":
         seen.fields = seen.fields or {}
         for key, _, inner in value.content:
             if is_text(key):
-                _look(text, inner, seen.at(key))
+                _look(text, inner, seen.at(key), depth + 1)
     elif value.kind == "array":
         for inner in value.content:
-            _look(text, inner, seen.inside())
+            _look(text, inner, seen.inside(), depth + 1)
         seen.inside()
     elif value.kind in ("true", "false"):
         seen.simple.add(BooleanType())
@@ -199,7 +204,7 @@ def _number(written: str) -> DataType:
 def _by_arrow(block: bytes, root: Seen) -> bool:
     """Add what a block's records are; say false, and add nothing, where that takes a look at each."""
     records = objects_on_lines(block)
-    if not records or rounded(block):
+    if not records or rounded(block) or nested_deeply(block):
         return False
     try:
         read = pa.json.read_json(pa.BufferReader(block))

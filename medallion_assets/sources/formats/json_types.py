@@ -34,7 +34,7 @@ from medallion_assets.sources.options import Source
 ZONE = r"(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)"
 TIMES: dict[type[DataType], str] = {
     DateType: r"^\d{4}-\d{2}-\d{2}$",
-    TimestampType: rf"^\d{{4}}-\d{{2}}-\d{{2}}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,6}})?)?{ZONE}?)?$",
+    TimestampType: rf"^\d{{4}}-\d{{2}}-\d{{2}}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,6}})?{ZONE}?)?)?$",
     TimestampNTZType: r"^\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?$",
 }
 """Texts that Arrow casts to just what Spark reads of them; other forms are left to ``text_times``."""

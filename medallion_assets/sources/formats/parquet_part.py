@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.ledger import Entry
 
 ROW_GROUP = 32 << 20
@@ -36,8 +35,8 @@ class ParquetPart:
 
     @property
     def written(self) -> list[str]:
-        """The file as Spark takes it, once a row came."""
-        return [no_pattern(str(self.path))] if self.writer else []
+        """The file, once a row came."""
+        return [str(self.path)] if self.writer else []
 
     def add(self, rows: pa.Table, origins: Sequence[Entry], size: int) -> None:
         """Add rows of a file, or of several in their order; they were so many bytes of text."""

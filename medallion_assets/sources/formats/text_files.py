@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.cut_records import CutRecord
 from medallion_assets.sources.formats.csv import csv_parts
 from medallion_assets.sources.formats.json import FROM, TEXTS, parse_json_files, rows_frame
@@ -68,5 +69,5 @@ def text_frame(spark: SparkSession, parts: ParsedFiles, source: Source) -> DataF
         frames.append(rows_frame(spark, parts, TEXT, source))
     if parts.judged:
         columns = [*TEXT.fields, *TEXTS.fields, *FROM.fields]
-        frames.append(spark.read.schema(StructType(columns)).parquet(*parts.judged))
+        frames.append(spark.read.schema(StructType(columns)).parquet(*map(no_pattern, parts.judged)))
     return reduce(DataFrame.unionByName, frames).select("value", *OF_REFUSED, *FROM.names)

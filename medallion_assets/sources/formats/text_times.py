@@ -14,7 +14,7 @@ WHITE = " \t\r\n"
 DAY = r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})%s)?)?"
 DATE = re.compile(DAY % "", re.ASCII)
 TIMESTAMP = re.compile(
-    DAY % r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,30}))?)?(?: ?(\S{1,40}))?)?", re.ASCII
+    DAY % r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,30}))?(?: ?(\S{1,40}))?)?)?", re.ASCII
 )
 OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d\d)(?::?([0-5]\d))?", re.ASCII)
 LAST_OFFSET = 18 * 60
