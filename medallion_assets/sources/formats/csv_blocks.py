@@ -134,15 +134,26 @@ class Cutter:
             # A record over many pieces is looked at again only once it has doubled: linear in all.
             if len(data) >= 2 * carried:
                 block, rest = self._block(bytes(data), final=False)
+                self._refuse_long(block)
                 yield block
                 del data[:rest]
                 carried = len(data)
             if len(data) >= LONGEST_LINE and carried == len(data):
-                most = f"{LONGEST_LINE >> 20} MiB and more"
-                raise UnreadableFile(
-                    f"the record on line {self.line} has {most}, or its quote is never closed"
-                )
-        yield self._block(bytes(data), final=True)[0]
+                raise self._too_long(self.line)
+        block, _ = self._block(bytes(data), final=True)
+        self._refuse_long(block)
+        yield block
+
+    def _refuse_long(self, block: Block) -> None:
+        long = np.flatnonzero(block.ends - block.begins >= LONGEST_LINE)
+        lines = [int(block.lines[row]) for row in long]
+        lines += [record.line for record in block.refused if record.end - record.begin >= LONGEST_LINE]
+        if lines:
+            raise self._too_long(min(lines))
+
+    def _too_long(self, line: int) -> UnreadableFile:
+        most = f"{LONGEST_LINE >> 20} MiB and more"
+        return UnreadableFile(f"the record on line {line} has {most}, or its quote is never closed")
 
     def _block(self, data: bytes, final: bool) -> tuple[Block, int]:
         """Return the records that are whole, and where the first that is not begins."""
