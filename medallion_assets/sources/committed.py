@@ -26,7 +26,7 @@ from medallion_assets.sources.value_books import (
     books_of,
     columns_of,
 )
-from medallion_assets.sources.value_counts import ValueCounts
+from medallion_assets.sources.value_counts import ValueCounts, refused_cells
 
 FILE = "_source_file"
 
@@ -57,6 +57,8 @@ def account_of(
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
     there.add_refused(refused_parts, rescued)
+    if place.source.format == "csv":
+        there.add_refused_cells(refused_parts, refused_cells(files, place.source, there.columns))
     if place.source.format == "text":
         # A refused line is the one value of its record.
         for path, count in refused.items():

@@ -13,7 +13,7 @@ import pyarrow as pa
 from medallion_assets.sources.contents import Contents, tag_of
 from medallion_assets.sources.counted_lines import counted_records, each_line, lines_in, records_on
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.csv_contents import csv_contents
+from medallion_assets.sources.formats.csv_rows import csv_contents
 from medallion_assets.sources.formats.footers import footer
 from medallion_assets.sources.formats.json_documents import documents
 from medallion_assets.sources.formats.xml import elements

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.formats.csv_contents import csv_rows
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import Wrapping, wrapping
 from medallion_assets.sources.options import Source
@@ -26,10 +25,13 @@ def with_positions(refused: DataFrame, files: Sequence[Entry], source: Source) -
     """Add ``_check_position`` STRING: ``line 17``, or ``record 3`` where records are no lines; else NULL.
 
     Args:
-        refused: ``_raw`` and ``_source_file`` STRING; read twice, so best cached.
+        refused: ``_raw`` and ``_source_file`` STRING; read twice, so best cached. Of a format that knows the
+            place while it reads, with the column already.
         files: The batch's files.
         source: How they are read.
     """
+    if POSITION in refused.columns:
+        return refused
     told = refused.select("_source_file", F.sha1("_raw")).where("_raw IS NOT NULL").distinct().limit(MOST)
     wanted: dict[str, set[str]] = {}
     for path, text in told.collect():
@@ -59,8 +61,6 @@ def _texts(file: Entry, source: Source) -> Iterable[bytes]:
     """Return the file's records as text, in order; blank lines too where it is a file of lines."""
     path = file.location
     wrapped = wrapping(path, source)
-    if file.layout == "cells":
-        return (_bytes(row.text) for row in csv_rows(path, source, wrapped))
     return _lines(path, wrapped) if file.layout in ("lines", "recoded") else ()
 
 

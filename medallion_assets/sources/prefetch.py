@@ -1,4 +1,4 @@
-"""The next micro-batch's JSON lines, looked at while the JVM gets its stream ready: it idles a core for that.
+"""The next micro-batch's text files, parsed while the JVM gets its stream ready.
 
 What is looked at early is used only where the micro-batch turns out to ask for just that.
 """

@@ -10,7 +10,6 @@ Frames out carry the source's columns, its rescued data column where it has one,
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,10 +29,7 @@ from medallion_assets.sources.quarantine import BYTES, POSITION
 from medallion_assets.sources.staging import Staging
 
 PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
-MOST_HEADERS = 8
-"""Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
-
-PARSED = ("json", "xml", "text")
+PARSED = ("csv", "json", "xml", "text")
 """Formats that are parsed file by file before Spark reads them, whatever their layout."""
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -69,14 +65,11 @@ def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
 
 
 def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
-    """Return files that can share a reader together: the same layout and the same header or schema."""
+    """Return files that can share a reader together: the same layout, and the same schema of their own."""
     # A text file without a record may have no header either, and no reader takes it.
     full = [file for file in files if file.records or also_empty]
-    plain = {file.header for file in full if file.layout == "lines"}
     alike: dict[tuple[str, str], list[Entry]] = {}
     for file in full:
-        if file.layout == "lines" and len(plain) > MOST_HEADERS:
-            file = replace(file, layout="cells")
         alike.setdefault((file.layout, "" if file.layout == "cells" else file.header), []).append(file)
     return [alike[key] for key in sorted(alike)]
 
@@ -100,7 +93,7 @@ def _read(
     if source.format in ("json", "xml"):
         return json_frame(spark, staging.parsed(files, schema), source, schema)
     if source.format == "csv":
-        return csv_records(spark, files, source, schema, staging)
+        return csv_records(spark, staging.parsed(files, schema).rows, source, schema)
     if source.format == "text":
         return text_frame(spark, staging.parsed(files, schema), source)
     if source.format == "binaryFile":

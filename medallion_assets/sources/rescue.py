@@ -12,18 +12,6 @@ FIELDS = "map<string,variant>"
 FILE_PATH = '"_file_path":'
 
 
-def rescued_from_cells(unknown: Column, misfits: list[Column], file: Column) -> Column:
-    """Return the rescued data of a CSV record.
-
-    Args:
-        unknown: Cells no column takes, ARRAY<STRUCT<key STRING, value STRING>>.
-        misfits: For each typed column ``"name":"text"``, NULL where the cell fits.
-        file: The path of the record's file.
-    """
-    found = F.transform(unknown, lambda e: F.concat(as_json(e["key"]), F.lit(":"), as_json(e["value"])))
-    return written(F.concat(found, F.array_compact(F.array(*misfits))) if misfits else found, file)
-
-
 def written(parts: Column, file: Column) -> Column:
     """Return ``"name":value`` parts as one JSON object with ``_file_path`` at its end, NULL for no part."""
     whole = F.concat(F.lit("{"), F.concat_ws(",", parts), F.lit("," + FILE_PATH), as_json(file), F.lit("}"))

@@ -10,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import SchemaDiff, grown
+from medallion_assets.sources.formats.csv_dialect import column_names
 from medallion_assets.sources.formats.json_inference import files_with_keys
 from medallion_assets.sources.inference import declared, seen_schema, with_hints
 from medallion_assets.sources.ledger import Entry
@@ -109,6 +110,9 @@ def _brought_by(source: Source, files: Sequence[Entry], added: dict[str, str]) -
     tops = {name.split(".")[0] for name in added}
     if source.format in ("json", "xml") and tops:
         return files_with_keys(files, source, tops)
+    if source.format == "csv":
+        headers = {file.path: column_names(file.header, source) for file in reversed(files)}
+        return {name: path for name in tops for path, names in headers.items() if name in names}
     return {name: file.path for name in tops for file in reversed(files) if name in file.header}
 
 

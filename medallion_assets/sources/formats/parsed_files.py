@@ -198,7 +198,7 @@ def readable(pieces: Iterator[T], file: Entry) -> Iterator[T]:
     try:
         yield from pieces
     except BROKEN as broken:
-        raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
+        raise UnreadableFile(f"{file.location} cannot be read: {broken or type(broken).__name__}") from broken
 
 
 def _parsed_ahead(tasks: Iterable[Callable[[], list[Parsed]]]) -> Iterator[Parsed]:

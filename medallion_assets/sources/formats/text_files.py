@@ -10,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.cut_records import CutRecord
+from medallion_assets.sources.formats.csv import csv_parts
 from medallion_assets.sources.formats.json import FROM, TEXTS, parse_json_files, rows_frame
 from medallion_assets.sources.formats.json_careful import NOT_UTF8, CarefulReader, refused_bytes
 from medallion_assets.sources.formats.parsed_files import (
@@ -28,7 +29,9 @@ TEXT = StructType([StructField("value", StringType())])
 
 
 def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source, folder: Path) -> ParsedFiles:
-    """Write the records of JSON, XML or text files to Parquet files in a folder, typed by the schema."""
+    """Write the records of CSV, JSON, XML or text files to Parquet files in a folder, typed by the schema."""
+    if source.format == "csv":
+        return ParsedFiles(csv_parts(files, schema, source, folder))
     if source.format != "text":
         return parse_json_files(files, schema, source, folder)
     whole = source.option("wholetext", default="false") == "true"
