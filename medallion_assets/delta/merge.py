@@ -14,6 +14,10 @@ from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.delta.names import quoted
 
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
+TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+
 GONE = "_gone"
 """A column of the rows to merge: true where the row only says that its key is to go."""
 
@@ -73,11 +77,9 @@ def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -
 @contextmanager
 def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
     """Signs the block's commits, which MERGE and DELETE take from the session alone."""
-    told = {
-        "spark.databricks.delta.write.txnAppId": transaction.app_id,
-        "spark.databricks.delta.write.txnVersion": str(transaction.batch_id),
-        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(transaction.commit_metadata),
-    }
+    told = {USER_METADATA: json.dumps(transaction.commit_metadata)}
+    if transaction.app_id:
+        told |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
     try:
         for name, value in told.items():
             spark.conf.set(name, value)

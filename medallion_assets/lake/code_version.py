@@ -4,7 +4,7 @@ import hashlib
 import inspect
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import log
+from medallion_assets.delta.batches import newest_flows
 from medallion_assets.lake.paths import Lake
 
 
@@ -18,7 +18,7 @@ def code_version(table: Table) -> str:
 
 def committed_code(table: Table, lake: Lake) -> str | None:
     """Return the code version the table's newest commits were made by; None where none says so."""
-    found = log.last_commit_metadata(lake.path(table), "code", table.flow)
+    found = newest_flows(lake.path(table)).get(table.flow, {}).get("code")
     return None if found is None else str(found)
 
 

@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
 from medallion_assets.quality.conservation import balance
 from medallion_assets.sources import file_status as outcomes
@@ -71,7 +72,7 @@ def _of_rows(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
             counted = spark.read.format("delta").load(str(path)).count()
             if counted != log.row_count(path):
                 yield f"{path} holds {counted} rows, its log says {log.row_count(path)}"
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     if last and last.total_missing:
         yield f"{last.total_missing} records were missing when they were to be read"
 

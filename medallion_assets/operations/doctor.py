@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta import log, progress
 from medallion_assets.delta.authors import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
 from medallion_assets.lake.lost import is_lost
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import position
-from medallion_assets.operations.before_image import remembered
+from medallion_assets.lake.position import has_unfinished_batch, newest_batch, position
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
+from medallion_assets.operations.undo import last_full_refresh
 from medallion_assets.quality.conservation import balance
 from medallion_assets.replay.replay import is_pending
 from medallion_assets.sources.quarantine import held_rows
@@ -34,12 +34,12 @@ def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRe
 
 def _examined(table: Table, lake: Lake) -> VerbResult:
     ills = list(_ills(table, lake))
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     place, upstream = position(table, lake), lake.upstream_log(table)
     found = {
-        "taken_up_to": place.version,
+        "taken_up_to": place,
         "upstream_at": log.version(upstream),
-        "days_left": days_left(upstream, place.version + 1),
+        "days_left": days_left(upstream, place + 1),
         "quarantined": held_rows(lake.quarantine(table)),
         "log_bytes": _size(lake.path(table) / "_delta_log"),
         "watermark": last.watermark if last else "",
@@ -50,31 +50,34 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
 
 
 def _ills(table: Table, lake: Lake) -> Iterator[str]:
-    checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
-    begun = progress.last_number(checkpoint / "commits") >= 0
+    path, at, upstream = lake.path(table), position(table, lake), lake.upstream_log(table)
     if is_lost(table, lake):
         yield "its table is gone and its checkpoint is not: run reset, then run"
         return
-    if log.exists(path) and not checkpoint.exists():
-        yield "its checkpoint is gone: run, and it goes on where its commits say it stands"
-    if progress.is_interrupted(checkpoint) and not is_held(lake.state(table, "lease")):
+    # A checkpoint that cannot be read is told, though the table's commits are what counts.
+    progress.planned_position(lake.state(table, "checkpoint"))
+    idle = not is_held(lake.state(table, "lease"))
+    died = has_unfinished_batch(table, lake)
+    if died and idle:
         yield "a micro-batch was begun and not ended: run, and it is taken again"
-    if is_pending(table, lake) and not is_held(lake.state(table, "lease")):
+    if is_pending(table, lake) and idle:
         yield "a replay was begun and not ended: run, and it is ended"
-    place, upstream = position(table, lake), lake.upstream_log(table)
-    if begun and _is_cut_off(upstream, place.version + 1):
-        yield f"upstream no longer keeps the log of version {place.version + 1}: run full_refresh"
+    if at >= 0 and _is_cut_off(upstream, at + 1):
+        yield f"upstream no longer keeps the log of version {at + 1}: run full_refresh"
     books = balance(table, lake)
-    if log.exists(path) and not books.holds and not progress.is_interrupted(checkpoint):
+    if log.exists(path) and not books.holds and not died:
         yield f"its books do not hold ({books}): run audit, then full_refresh"
     for version, operation in _by_hand(table, lake)[:1]:
         yield f"version {version} was written by hand ({operation}), not by a run: run full_refresh"
 
 
 def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
-    # What a full refresh replaced is nobody's any more; bronze is what landed, which audit recounts.
-    replaced = remembered(table, lake).get("versions", {}).get("table")
-    return [] if table.source else written_by_hand(lake.path(table), -1 if replaced is None else replaced)
+    if table.source:
+        # Bronze is what landed, which audit recounts.
+        return []
+    # What a full refresh replaced is nobody's any more.
+    refresh = last_full_refresh(table, lake)
+    return written_by_hand(lake.path(table), int(refresh["version"]) if refresh else -1)
 
 
 def days_left(upstream: Path, needed: int) -> float | None:

@@ -38,7 +38,7 @@ def _words(table: Table, lake: Lake, files: int, waits: str) -> Iterator[str]:
         yield waits
     else:
         upstream = log.version(lake.upstream_log(table))
-        yield f"takes its upstream's changes after version {position(table, lake).version}, up to {upstream}"
+        yield f"takes its upstream's changes after version {position(table, lake)}, up to {upstream}"
     made_by = committed_code(table, lake)
     if made_by and made_by != code_version(table):
         yield _of_changed_code(table)

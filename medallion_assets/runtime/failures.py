@@ -6,6 +6,7 @@ from pathlib import Path
 from medallion_assets.declare.errors import (
     CheckpointDamaged,
     ExpectationFailed,
+    GateClosed,
     RefreshFailed,
     ReplayRefused,
     StateMismatch,
@@ -55,7 +56,7 @@ PASSING_WORDS = (
 
 def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     """Return the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable)):
+    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable)):
         return error
     text = str(error)
     for rule in table.expectations:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import QueryBuilder, write_deltalake
+from deltalake import CommitProperties, QueryBuilder, write_deltalake
+from deltalake import Transaction as DeltaTransaction
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
@@ -86,14 +87,24 @@ def record(
         _fixed(f) | told | {"status": MISSING if why == GONE else CORRUPT, "reason": why, "commit_time": None}
         for f, why in untaken.items()
     ]
-    add(ledger, [*loaded, *lost])
+    add(ledger, [*loaded, *lost], transaction)
 
 
-def add(ledger: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Append rows under ``COLUMNS``; missing ones are NULL."""
+def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None = None) -> None:
+    """Append rows under ``COLUMNS``; missing ones are NULL.
+
+    The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are told.
+    """
     if rows:
         table = pa.Table.from_pylist(list(rows), schema=COLUMNS)
-        write_deltalake(str(outcomes_of(ledger)), table, mode="append")
+        told = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
+        properties = CommitProperties(app_transactions=told)
+        write_deltalake(str(outcomes_of(ledger)), table, mode="append", commit_properties=properties)
+
+
+def recorded_upto(ledger: Path, app_id: str) -> int:
+    """Return the version of a stream's last batch whose files are in the status table, -1 for none."""
+    return log.committed_version(outcomes_of(ledger), app_id)
 
 
 def outcomes_of(ledger: Path) -> Path:

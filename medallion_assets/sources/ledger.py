@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import QueryBuilder, write_deltalake
 
 from medallion_assets.delta import log
@@ -31,6 +33,9 @@ COLUMNS = pa.schema(
 ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
 DENIED = "denied"
 """The user this runs as may not read it. It is looked at again once that user may: the file is as it was."""
+
+ONE_FILE = 1 << 40
+"""More bytes than a commit of the ledger ever has."""
 
 Seen = tuple[int, int, str]
 """A file's size, modification time in microseconds since 1970, and status."""
@@ -55,7 +60,23 @@ class Entry:
 def append(ledger: Path, entries: Iterable[Entry]) -> None:
     """Add the entries in one commit, which is one micro-batch of the stream over the ledger."""
     rows = pa.Table.from_pylist([asdict(entry) for entry in entries], schema=COLUMNS)
-    write_deltalake(str(ledger), rows, mode="append")
+    # One file: the stream takes a commit file by file, and a position is a whole commit.
+    write_deltalake(str(ledger), rows, mode="append", target_file_size=ONE_FILE)
+
+
+def admitted_between(ledger: Path, after: int, upto: int) -> list[Entry]:
+    """Return the files that the ledger's commits after a version, up to another, admitted; oldest first.
+
+    Only where the log still has the entries of these commits.
+    """
+    found: list[Entry] = []
+    for version in range(after + 1, upto + 1):
+        added = [a["add"] for a in log.actions(ledger, version) or [] if "add" in a]
+        paths = [ledger / unquote(add["path"]) for add in added if add.get("dataChange", True)]
+        listed = [row for path in paths if path.exists() for row in pq.read_table(path).to_pylist()]
+        files = [Entry(**row) for row in listed if row["status"] == ADMITTED]
+        found += sorted(files, key=lambda file: (file.modified_at, file.path))
+    return found
 
 
 def rows(

@@ -1,26 +1,26 @@
 """A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import batches_between
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
+from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
-from medallion_assets.sources.batch_records import records_read
 from medallion_assets.sources.committed import committed_rows
-from medallion_assets.sources.deduplicate_files import not_loaded
-from medallion_assets.sources.ledger import ADMITTED, Entry
-from medallion_assets.sources.load_records import Loaded, load_readable, load_whole
+from medallion_assets.sources.ledger import ADMITTED, Entry, admitted_between
+from medallion_assets.sources.load_records import Loaded, load_whole
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.malformed import write_malformed
+from medallion_assets.sources.poison_files import is_of_a_file, unreadable
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
 from medallion_assets.sources.replacing import (
     clear_quarantine,
@@ -31,61 +31,87 @@ from medallion_assets.sources.replacing import (
 )
 from medallion_assets.sources.staging import Staging
 
-Writer = Callable[[DataFrame, str], Mapping[str, int]]
-"""Takes good rows, and SQL true of rows they stand in for (empty for none)."""
+Writer = Callable[[DataFrame | None, Loaded, str], Mapping[str, int]]
+"""Commits good rows (None for a batch without files), what is known of them, and a predicate on rows they
+replace (empty for none); returns counts of its own. Its commit on the table is the batch's."""
 
 
 def load_files(
     spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction, write: Writer
 ) -> Loaded:
-    """Loads the files of a micro-batch and says what became of their records.
+    """Load the files of a micro-batch and return what became of their records.
 
-    A file whose records stand in the table already (its checkpoint was lost) is left out; one that is
-    gone, or is not what discovery counted, is left out too and taken up again when it is found; one whose
-    bytes no reader can take is left out until they change.
+    A file that is gone, or is not what discovery counted, is left out and taken up again when it is found;
+    one whose bytes no reader can take is left out until they change.
 
     Args:
         spark: The session.
         files: The files of the batch.
         place: Where they go.
-        transaction: Who writes, and which batch.
-        write: Writes good rows; gives counts of its own.
+        transaction: What is committed.
+        write: Commits good rows.
 
     Raises:
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
     replaces = replaces_files(source, place.state)
+    there, missing = _readable(place, files, replaces)
+    again = come_again(place.ledger, there) if replaces else []
+    before = rows_before(place.ledger, again)
+    clear_quarantine(spark, again, place.quarantine, transaction)
+    # Delta wants every row it writes to match what it replaces: new files' too.
+    predicate = among("_source_file", [file.path for file in there]) if again else ""
+    staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
+
+    def load(untaken: dict[Entry, str]) -> Loaded:
+        taken = [file for file in there if file not in untaken]
+        now = {file.path: file.records for file in taken}
+        known = Loaded(
+            missing=sum(file.records for file in untaken),
+            replaced={path: [count, now.get(path, 0)] for path, count in before.items()},
+            untaken={file.path: why for file, why in untaken.items()},
+        )
+        loaded = load_whole(
+            spark, taken, known, place, staging, transaction, partial(_with, write, predicate)
+        )
+        _record(place, taken, untaken, transaction, started)
+        return loaded
+
+    gone = dict.fromkeys(missing, outcomes.GONE)
+    try:
+        return load(gone)
+    except Exception as error:
+        corrupt = unreadable(spark, there, place, transaction) if is_of_a_file(error) else {}
+        if not corrupt:
+            raise
+        return load(gone | {file: corrupt[file.path] for file in there if file.path in corrupt})
+    finally:
+        staging.discard()
+        drop_ahead(place.state)
+
+
+def _with(write: Writer, predicate: str, rows: DataFrame | None, loaded: Loaded) -> Mapping[str, int]:
+    return write(rows, loaded, predicate)
+
+
+def _readable(place: LoadTarget, files: Sequence[Entry], replaces: bool) -> tuple[list[Entry], list[Entry]]:
+    """Return the files that are as discovery counted them, and those that are not; no superseded ones."""
     old = superseded(place.ledger, files) if replaces else set()
     mine = [file for file in files if (file.path, file.modified_at) not in old]
     there = [file for file in mine if _is_as_counted(file)]
-    missing = [file for file in mine if file not in there]
-    again = come_again(place.ledger, there) if replaces else []
-    # What stands of a file that came again is no sign that it was loaded: it is replaced in any case.
-    once = [file for file in there if file.path not in again]
-    fresh = not_loaded(spark, once, transaction, place.path, place.quarantine)
-    fresh += [file for file in there if file.path in again]
-    before = rows_before(place.ledger, again)
-    clear_quarantine(spark, again, place.quarantine, transaction, parse)
-    # Delta wants every row it writes to be one of those it may stand in for: new files' too.
-    instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
-    staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
+    return there, [file for file in mine if file not in there]
 
-    def load(files: list[Entry]) -> Loaded:
-        return load_whole(spark, files, place, staging, transaction, lambda rows: write(rows, instead_of))
 
-    loaded, corrupt = load_readable(load, fresh, spark, place, transaction)
-    fresh = [file for file in fresh if file.path not in corrupt]
-    if loaded.malformed and loaded.growth is not None:
-        write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
-    staging.discard()
-    drop_ahead(place.state)
-    gone = dict.fromkeys(missing, outcomes.GONE) | {f: corrupt[f.path] for f in there if f.path in corrupt}
-    _record(place, fresh, gone, transaction, parse, started)
-    now = {file.path: file.records for file in fresh}
-    replaced = {path: [count, now.get(path, 0)] for path, count in before.items()}
-    return replace(loaded, missing=sum(file.records for file in gone), replaced=replaced)
+def files_of(ledger_rows: DataFrame, ledger: Path, after: int, upto: int) -> list[Entry]:
+    """Return the files that the ledger admitted after a position, up to a micro-batch's.
+
+    Read from the ledger's commits themselves: where batches before this one left no table, because none of
+    their files could be read, they are part of it. ``ledger_rows`` are used where the log no longer has
+    these commits.
+    """
+    whole = all(log.actions(ledger, version) is not None for version in range(after + 1, upto + 1))
+    return admitted_between(ledger, after, upto) if whole else admitted(ledger_rows)
 
 
 def admitted(ledger_rows: DataFrame) -> list[Entry]:
@@ -106,19 +132,32 @@ def _is_as_counted(file: Entry) -> bool:
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
 
 
+def finish_statuses(place: LoadTarget) -> None:
+    """Record the files of batches that died before the status table's commit; needs no JVM."""
+    app = app_id(place.key, epoch_of(place.path, place.key))
+    told = outcomes.recorded_upto(place.ledger, app)
+    if position_of(place.path, place.key) <= told:
+        return
+    replaces = replaces_files(place.source, place.state)
+    for batch in reversed([b for b in batches_between(place.path, "", told) if b.files or b.untaken]):
+        listed = admitted_between(place.ledger, batch.position - 1, batch.position)
+        old = superseded(place.ledger, listed) if replaces else set()
+        files = [file for file in listed if (file.path, file.modified_at) not in old]
+        untaken = {file: batch.untaken[file.path] for file in files if file.path in batch.untaken}
+        taken = [file for file in files if file not in untaken]
+        transaction = Transaction(app, batch.position, {"run_id": batch.run_id, "table": place.key})
+        _record(place, taken, untaken, transaction, datetime.now(timezone.utc))
+
+
 def _record(
     place: LoadTarget,
     files: list[Entry],
-    gone: dict[Entry, str],
+    untaken: dict[Entry, str],
     transaction: Transaction,
-    parse: Transaction,
     started: datetime,
 ) -> None:
-    number = transaction.batch_id
-    good = committed_rows(place.path, transaction.app_id, number, "_source_file", place.source.rescued)
-    refused: Counter[str] = Counter()
-    for app_id in (transaction.app_id, parse.app_id, f"{transaction.app_id}/poison"):
-        refused += committed_rows(place.quarantine, app_id, number, "source_file").rows
+    good = committed_rows(place.path, transaction, "_source_file", place.source.rescued)
+    refused = committed_rows(place.quarantine, transaction.of_quarantine, "source_file").rows
     found = outcomes.Found(good.rows, refused, good.rescued)
     drops = place.source.malformed == "DROPMALFORMED"
-    outcomes.record(place.ledger, files, found, transaction, started, gone, drops)
+    outcomes.record(place.ledger, files, found, transaction, started, untaken, drops)

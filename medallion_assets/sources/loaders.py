@@ -2,15 +2,19 @@
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.batches import Batch, stamp
 from medallion_assets.delta.changes import as_commits
-from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.commit import Transaction, append, commit_nothing
 from medallion_assets.delta.lease import held
-from medallion_assets.delta.stream import drop_older_copy, run_streaming_query, transaction_of
+from medallion_assets.delta.position import app_id, position_of
+from medallion_assets.delta.rollback import roll_back, unfinished
+from medallion_assets.delta.stream import run_streaming_query
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
@@ -18,7 +22,8 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import clean_source
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
-from medallion_assets.sources.load import Writer, admitted, load_files
+from medallion_assets.sources.load import files_of, finish_statuses, load_files
+from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
@@ -81,11 +86,11 @@ def load_new(
     look = look or DiscoveryOptions(settings.settle_seconds)
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
-        drop_older_copy(place.key, place.path, checkpoint)
+        finish_statuses(place)
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
             discover(Path(place.source.path), place.ledger, place.source, look)
-            if _is_behind(place.ledger, checkpoint):
+            if _is_behind(place, checkpoint):
                 session = spark or start_session(settings)
                 _stream(session, place, checkpoint, run_id)
                 if session is not spark:
@@ -97,29 +102,65 @@ def load_new(
     return _account(place, run_id)
 
 
-def _is_behind(ledger: Path, checkpoint: Path) -> bool:
-    newest = log.version(ledger)
-    at = progress.committed_position(checkpoint)
-    return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
+def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
+    newest, at = log.version(place.ledger), position_of(place.path, place.key)
+    if newest is None:
+        return False
+    if not log.exists(place.path):
+        # Without a table nothing is committed; what the checkpoint took were files that gave no row.
+        at = progress.committed_position(checkpoint)
+    return at < newest or unfinished(place.path, place.quarantine) is not None
 
 
 def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str) -> None:
     # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+    roll_back(spark, place.path, place.quarantine, run_id)
+    position = position_of(place.path, place.key)
+    if not progress.goes_on(checkpoint, position):
+        progress.forget(checkpoint)
 
     def write(rows: DataFrame, number: int) -> None:
-        transaction = transaction_of(place.key, place.path, checkpoint, number, run_id)
-        load_files(rows.sparkSession, admitted(rows), place, transaction, write_good(transaction))
+        after, version = position_of(place.path, place.key), progress.offset_of(checkpoint, number)
+        if version <= after:
+            return
+        metadata = {"run_id": run_id, "table": place.key, "epoch": 0}
+        before = log.version(place.quarantine)
+        transaction = Transaction(app_id(place.key, 0), version, metadata, before)
+        files = files_of(rows, place.ledger, after, version)
+        load_files(spark, files, place, transaction, partial(_commit, spark, place, transaction))
 
-    def write_good(transaction: Transaction) -> Writer:
-        return lambda good, instead_of: _append(good, place, transaction, instead_of)
-
-    look_ahead(place, checkpoint)
-    run_streaming_query(as_commits(spark, place.ledger), write, checkpoint, place.key)
+    look_ahead(place, position)
+    run_streaming_query(as_commits(spark, place.ledger, position), write, checkpoint, place.key)
 
 
-def _append(rows: DataFrame, place: LoadTarget, transaction: Transaction, instead_of: str) -> dict[str, int]:
-    append(rows, place.path, transaction, instead_of=instead_of)
+def _commit(
+    spark: SparkSession,
+    place: LoadTarget,
+    transaction: Transaction,
+    rows: DataFrame | None,
+    loaded: Loaded,
+    replace_where: str,
+) -> dict[str, int]:
+    good = rows.count() if rows is not None else 0
+    refused = loaded.malformed if place.source.malformed == "QUARANTINE" else 0
+    batch = Batch(
+        position=transaction.version,
+        read=good + loaded.malformed,
+        written=good,
+        quarantined=refused,
+        dropped=loaded.malformed - refused if place.source.malformed == "DROPMALFORMED" else 0,
+        files=loaded.files,
+        rescued=loaded.rescued,
+        missing=loaded.missing,
+        untaken=loaded.untaken,
+        run_id=transaction.run_id,
+    )
+    stamped = stamp(transaction, place.path, "", batch)
+    if rows is None:
+        commit_nothing(spark, place.path, stamped)
+    else:
+        append(rows, place.path, stamped, replace_where=replace_where)
     return {}
 
 

@@ -3,18 +3,15 @@
 What is looked at early is used only where the micro-batch turns out to ask for just that.
 """
 
-import json
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta import progress
 from medallion_assets.sources.formats.line_parts import LineParts, line_parts
-from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.ledger import Entry, admitted_between
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.reading import groups, partition_keys
 from medallion_assets.sources.schemas import schema_beforehand
@@ -26,12 +23,12 @@ _BEGUN: dict[Path, tuple[VerbRequest, "Future[LineParts]"]] = {}
 """By the folder they go to; a table has one writer at a time."""
 
 
-def look_ahead(place: LoadTarget, checkpoint: Path) -> None:
-    """Begins with the files of the next micro-batch, where the schema they will be read with is known."""
+def look_ahead(place: LoadTarget, position: int) -> None:
+    """Read the files of the micro-batch after a position, where the schema for them is known."""
     drop_ahead(place.state)
-    if place.source.format != "json" or progress.is_interrupted(checkpoint):
+    if place.source.format != "json":
         return
-    files = _next_files(place.ledger, progress.committed_position(checkpoint).version + 1)
+    files = admitted_between(place.ledger, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
     lines = next((group for group in groups(files) if group[0].layout == "lines"), None)
     if schema is None or lines is None:
@@ -64,15 +61,3 @@ def _folder(state: Path) -> Path:
 
 def _asked(files: Sequence[Entry], schema: StructType) -> VerbRequest:
     return schema.json(), tuple(files)
-
-
-def _next_files(ledger: Path, version: int) -> list[Entry]:
-    """Return the files that a commit of the ledger admitted, in the order of a micro-batch."""
-    entry = ledger / "_delta_log" / f"{version:020d}.json"
-    if not entry.exists():
-        return []
-    actions = (json.loads(line) for line in entry.read_text("utf-8").splitlines() if line)
-    added = [ledger / action["add"]["path"] for action in actions if "add" in action]
-    rows = [row for path in added if path.exists() for row in pq.read_table(path).to_pylist()]
-    admitted = [Entry(**row) for row in rows if row["status"] == ADMITTED]
-    return sorted(admitted, key=lambda file: (file.modified_at, file.path))

@@ -1,7 +1,6 @@
 """Files that came again, changed: their old records make way for the new ones in the same commit."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -38,14 +37,12 @@ def come_again(ledger: Path, files: Sequence[Entry]) -> list[str]:
 
 
 def clear_quarantine(
-    spark: SparkSession, paths: Sequence[str], quarantine: Path, transaction: Transaction, parse: Transaction
+    spark: SparkSession, paths: Sequence[str], quarantine: Path, transaction: Transaction
 ) -> None:
     """Take the files' old records out of the quarantine, before the batch adds new ones."""
-    begun = transaction.committed_to(quarantine) or parse.committed_to(quarantine)
-    if paths and not begun:
+    if paths:
         files = frame_of(spark, [(p,) for p in paths], "source_file STRING")
-        signed = replace(transaction, app_id=f"{transaction.app_id}/replaced")
-        take_out(files, quarantine, signed, "t.source_file = n.source_file")
+        take_out(files, quarantine, transaction.of_quarantine, "t.source_file = n.source_file")
 
 
 def rows_before(ledger: Path, paths: Sequence[str]) -> dict[str, int]:
