@@ -14,6 +14,7 @@ from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.quality.conservation import balance
+from medallion_assets.quality.verdicts import values_conserved
 from medallion_assets.runs.refresh import refresh
 from medallion_assets.settings import Settings
 
@@ -87,6 +88,8 @@ def refreshed(lake, spark):
         for table in tables:
             books = balance(table, lake)
             assert books.holds, f"{table.key}: {books}"
+            values = values_conserved(table, lake) if table.source else None
+            assert values is None or values.passed, f"{table.key}: {values}"
         return done
 
     return run_all

@@ -68,7 +68,7 @@ def test_a_pipeline_file_uses_only_the_public_names_of_the_package(layer):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(HOUSE)))
 def test_a_file_stays_within_its_size(file):
-    assert len(file.read_text().splitlines()) <= 250
+    assert len(file.read_text().splitlines()) <= 300
 
 
 def test_nothing_is_unpickled_or_evaluated():

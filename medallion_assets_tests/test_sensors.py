@@ -34,8 +34,8 @@ def tick(lake):
 def test_an_empty_landing_zone_is_skipped_with_a_sentence(tick):
     found = tick()
     assert found.run_requests == []
-    assert found.skip_message.startswith("No file in ")
-    assert found.skip_message.endswith("waits to be loaded.")
+    assert found.skip_message.startswith("No new file in ")
+    assert found.skip_message.endswith("no table of school is behind.")
 
 
 def test_new_files_ask_for_the_whole_chain_once_and_say_what_arrived(tick, lake):

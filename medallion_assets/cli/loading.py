@@ -36,3 +36,5 @@ def copy_into_table(
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
     show.table(f"COPY INTO {table}", [result_row(result)])
+    if result.message:
+        typer.echo(f"Nothing was read: {result.message}.")

@@ -81,6 +81,20 @@ def audit(names: Names = None) -> None:
     carry_out("audit", names, VerbRequest())
 
 
+@app.command("accept_changes")
+def accept_changes(
+    names: Names = None,
+    why: Annotated[
+        str, typer.Option(help="Why rows were removed by hand; goes into the table's history.")
+    ] = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Count rows that a DELETE by hand took out as removed by hand, so that the books hold again."""
+    if not names or not why.strip():
+        refuse("name the tables, and say why with --why; nothing was changed")
+    carry_out("accept_changes", names, VerbRequest(dry_run, why=why))
+
+
 @app.command()
 def reset(
     names: Names = None,

@@ -56,6 +56,35 @@ class SchemaRefused(RuntimeError):
         )
 
 
+class ColumnsChanged(SchemaRefused):
+    """A query gives fewer columns than its table has, or others: new rows would hold NULL or cast values."""
+
+    def __init__(self, table: str, lost: list[str], retyped: list[str], is_bronze: bool) -> None:
+        """Say which columns, what did not happen, and what to do."""
+        words = [f"no longer gives {', '.join(lost)}, where new rows would hold NULL"] if lost else []
+        words += [f"gives another type: {', '.join(retyped)}"] if retyped else []
+        way = f"run `medallion full_refresh {table}`, which makes the table anew with the columns of today"
+        way = "rename, cast and leave out columns in silver" if is_bronze else way
+        RuntimeError.__init__(
+            self,
+            f"{table}: its query {' and '.join(words)}. Nothing was written and nothing is lost. Give the "
+            f"columns as before (`lit(None)` where one is to stay empty), or {way}.",
+        )
+
+
+class SourceRowLost(SchemaRefused):
+    """A query that may give many rows for one does not say which upstream row each came from."""
+
+    def __init__(self, table: str, column: str) -> None:
+        """Say what the query has to do."""
+        RuntimeError.__init__(
+            self,
+            f"{table}: it is declared with rows_out='many', and its query drops the column {column}, which "
+            "says which upstream row each row came from. Nothing was written and nothing is lost: add "
+            f"{column} to what the query selects (it is not written to the table).",
+        )
+
+
 class RepeatedKeys(RuntimeError):
     """A static input has several rows for a key that is said to name one: a join would multiply rows."""
 

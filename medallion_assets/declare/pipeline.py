@@ -13,7 +13,7 @@ from medallion_assets.declare.implied import by_row, implied, looked_up
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.scd import Changes
 from medallion_assets.declare.set_rules import SetRule
-from medallion_assets.declare.table import Layer, OutputMode, Read, Table
+from medallion_assets.declare.table import Layer, OutputMode, Read, RowsOut, Table
 from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work
 from medallion_assets.sources import Source
 
@@ -48,7 +48,7 @@ class Pipeline:
             options: Those of ``ingestion.Source``.
         """
         mode = "addNewColumns" if merge_schema else "failOnNewColumns"
-        told = {"schema_evolution_mode": mode, "rescued_data_column": "", "path_glob_filter": pattern}
+        told = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
         return Read("files", source=Source(name=name, **{**told, **options}))
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
@@ -95,6 +95,7 @@ class Pipeline:
         unique_over: str = "",
         unique_within: str = "",
         write_audit_publish: bool = False,
+        rows_out: RowsOut = "one",
     ) -> Table:
         """Return the table this query fills; the options are the attributes of ``Table``.
 
@@ -113,6 +114,7 @@ class Pipeline:
             layout or Layout(), unique_over, unique_within, write_audit_publish=write_audit_publish,
             set_rules=tuple(rule for rule in of_sets if not rule.judges_rows),
             one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
+            rows_out=rows_out,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

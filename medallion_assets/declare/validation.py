@@ -82,6 +82,12 @@ def _output(table: Table) -> list[str]:
         problems.append("a gate is for silver and gold: bronze is what landed, good or not")
     if bool(table.unique_over) != bool(table.unique_within) or (table.unique_within and not table.unique_by):
         problems.append("unique_within needs unique_by and unique_over, the column it is measured in")
+    if table.rows_out not in ("one", "many"):
+        problems.append(f"rows_out {table.rows_out!r} is neither one nor many")
+    if table.rows_out == "many" and (table.source or not table.refuses):
+        problems.append("rows_out='many' is for tables that append rows of other tables, or keep changes")
+    if table.rows_out == "many" and any(read.follow and not read.unmatched for _, read in table.reads):
+        problems.append("rows_out='many' with follow needs unmatched: a row that loses its match is kept")
     if problems:
         return problems
     if table.layer == "bronze" and table.output_mode != "append":

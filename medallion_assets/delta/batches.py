@@ -48,9 +48,14 @@ class Batch:
         open_rows: Rows in windows that are not closed, and so not written, in append mode.
         whole: True where the batch took all of upstream: totals begin with it.
         replaced: For files that came again changed: rows before, rows now.
+        expanded: Rows written or refused beyond one for each upstream row, where one may give many.
+        by_hand: Rows someone removed by hand, as a person accepted.
+        columns, kept: Of bronze: the columns its files were read with, and those the query passed on as they
+            were; None without a query.
         newest_sequence: For a changing dimension: the latest ``sequence_by`` it has taken, as text.
         untaken: Files of the batch that could not be read, each with the reason.
-        total_duplicates, total_dropped, total_missing, total_applied, total_late: Over all batches so far.
+        total_duplicates, total_dropped, total_missing, total_applied, total_late, total_expanded,
+            total_by_hand: Over all batches so far.
     """
 
     position: int
@@ -71,6 +76,10 @@ class Batch:
     total_missing: int = 0
     total_applied: int = 0
     total_late: int = 0
+    expanded: int = 0
+    total_expanded: int = 0
+    by_hand: int = 0
+    total_by_hand: int = 0
     strategy: str = ""
     late: int = 0
     watermark: str = ""
@@ -81,6 +90,8 @@ class Batch:
     replaced: dict[str, list[int]] = field(default_factory=dict)
     newest_sequence: str = ""
     untaken: dict[str, str] = field(default_factory=dict)
+    columns: list[str] = field(default_factory=list)
+    kept: list[str] | None = None
     run_id: str = ""
 
     def following(self, last: "Batch | None") -> "Batch":
@@ -97,6 +108,8 @@ class Batch:
             total_missing=total("missing", "total_missing"),
             total_applied=total("written", "total_applied"),
             total_late=total("late", "total_late"),
+            total_expanded=total("expanded", "total_expanded"),
+            total_by_hand=total("by_hand", "total_by_hand"),
             newest_sequence=self.newest_sequence or (base.newest_sequence if base else ""),
         )
 
@@ -114,7 +127,7 @@ def stamp(transaction: Transaction, path: Path, flow: str, batch: Batch) -> Tran
     mine = flows.get(flow, {})
     batch = batch.following(_batch(mine) if mine else None)
     numbers = asdict(replace(batch, replaced=dict(list(batch.replaced.items())[:NAMED])))
-    numbers = {name: value for name, value in numbers.items() if value not in ({}, "", 0) or name in NEEDED}
+    numbers = {name: value for name, value in numbers.items() if value not in ({}, [], "", 0, None) or name in NEEDED}
     facts = {name: metadata[name] for name in FACTS if name in metadata}
     flows[flow] = {**mine, **facts, "batch": numbers}
     if "epoch" in facts:

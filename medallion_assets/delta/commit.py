@@ -1,7 +1,8 @@
 """One commit of a batch: its transaction, and rows appended or rewritten under it exactly once."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from medallion_assets.delta import log
+
+TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Spark's own INT96 is read by others as nanoseconds, which overflow: the year 1 as 1754."""
 
 PENDING, BEFORE = "pending", "before"
 """In the metadata of a quarantine's commit: the table's commit it belongs to, the version to go back to."""
@@ -83,10 +87,25 @@ def append(
     """
     if replace_where and log.exists(path):
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", replace_where)
-        _save(writer.option("mergeSchema", "true"), path, transaction)
-        return
-    option = "mergeSchema" if mode == "append" or keep_schema else "overwriteSchema"
-    _save(rows.write.format("delta").mode(mode).option(option, "true"), path, transaction)
+        writer = writer.option("mergeSchema", "true")
+    else:
+        option = "mergeSchema" if mode == "append" or keep_schema else "overwriteSchema"
+        writer = rows.write.format("delta").mode(mode).option(option, "true")
+    with configured(rows.sparkSession, TIMES):
+        _save(writer, path, transaction)
+
+
+@contextmanager
+def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
+    """Set a session's options for the block, and put back what they were."""
+    before = {name: spark.conf.get(name, None) for name in options}
+    try:
+        for name, value in options.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 def commit_nothing(spark: SparkSession, path: Path, transaction: Transaction) -> None:

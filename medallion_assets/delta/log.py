@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
+from pyspark.sql.types import StructType
 
 from medallion_assets.delta.errors import DamagedTable
 
@@ -66,6 +67,11 @@ def schema(path: Path) -> list[tuple[str, str]]:
         return []
     fields = json.loads(opened(path).schema().to_json())["fields"]
     return [(f["name"], _type_name(f["type"])) for f in fields]
+
+
+def spark_schema(path: Path) -> StructType:
+    """Return the table's columns as Spark types."""
+    return StructType.fromJson(json.loads(opened(path).schema().to_json()))
 
 
 def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:

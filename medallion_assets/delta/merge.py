@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log
-from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.commit import TIMES, Transaction, append, configured
 from medallion_assets.delta.names import quoted
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -77,16 +77,11 @@ def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -
 @contextmanager
 def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
     """Signs the block's commits, which MERGE and DELETE take from the session alone."""
-    told = {USER_METADATA: json.dumps(transaction.commit_metadata)}
+    options = {USER_METADATA: json.dumps(transaction.commit_metadata)}
     if transaction.app_id:
-        told |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
-    try:
-        for name, value in told.items():
-            spark.conf.set(name, value)
+        options |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
+    with configured(spark, options | TIMES):
         yield
-    finally:
-        for name in told:
-            spark.conf.unset(name)
 
 
 def _differs(rows: DataFrame, keys: Sequence[str], path: Path) -> str | None:

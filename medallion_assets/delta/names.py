@@ -5,6 +5,9 @@ As SQL, and not as one ``Column`` for each: building a thousand of those through
 
 from collections.abc import Iterable
 
+RESERVED = "__medallion_"
+"""How the names of the engine's own working columns begin; no column of a user's may."""
+
 
 def quoted(name: str) -> str:
     """Return a column name in backticks."""

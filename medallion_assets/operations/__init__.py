@@ -4,6 +4,7 @@ Every verb is ``verb(table, lake, spark, asked) -> VerbResult``, named the same 
 Dagster's launchpad and here.
 """
 
+from medallion_assets.operations.accept_changes import accept_changes
 from medallion_assets.operations.audit import audit
 from medallion_assets.operations.doctor import doctor
 from medallion_assets.operations.full_refresh import full_refresh
@@ -20,7 +21,7 @@ from medallion_assets.operations.validate import validate
 VERBS = {
     verb.__name__: verb
     for verb in (plan, full_refresh, reset_checkpoint, reprocess, replay, discard, validate, reset, maintain,
-                 doctor, undo, audit)
+                 doctor, undo, audit, accept_changes)
 }  # fmt: skip
 
 __all__ = ["VERBS", "VerbRequest", "VerbResult", *VERBS]

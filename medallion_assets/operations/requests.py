@@ -21,7 +21,7 @@ class VerbRequest:
         dry_run: Only say what would be read, written and touched downstream.
         choice: Which quarantined rows (replay, discard).
         fix: ``column = expression``, separated by commas (replay).
-        why: Why rows are given up (discard).
+        why: Why rows are given up (discard), or were removed (accept_changes).
         files: Landing files, by path or how it ends (reprocess).
         since: ISO 8601: files discovered from then on (reprocess).
         days: Versions and files younger than this stay (maintain).

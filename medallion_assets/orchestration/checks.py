@@ -12,18 +12,24 @@ from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.quality.verdicts import (
     CONSERVATION,
     UNIQUE,
+    VALUES,
     Verdict,
     conservation,
     set_rule,
     unique_keys,
+    values_conserved,
 )
 
-GATES: dict[str, Callable[..., Verdict]] = {CONSERVATION: conservation, UNIQUE: unique_keys}
+GATES: dict[str, Callable[..., Verdict]] = {
+    CONSERVATION: conservation,
+    VALUES: values_conserved,
+    UNIQUE: unique_keys,
+}
 
 
 def gates(table: Table) -> list[dg.AssetChecksDefinition]:
     """Return the table's blocking checks; each reads logs only and starts no Spark."""
-    names = [CONSERVATION, *([UNIQUE] if table.named_once_by else [])]
+    names = [CONSERVATION, *([VALUES] if table.source else []), *([UNIQUE] if table.named_once_by else [])]
     whole = [rule.name for rule in table.set_rules if rule.on_violation == "fail"]
     return [_gate(table, name) for name in (*names, *whole)]
 

@@ -25,6 +25,8 @@ class Balance:
     Attributes:
         incoming: Records in the files taken, or rows upstream committed up to the table's position.
         rows, quarantined, duplicates, dropped: What they became.
+        expanded: Rows beyond one for each upstream row, where the query may give many.
+        by_hand: Rows removed by hand, as a person accepted (``accept_changes``).
         waiting: Rows in windows that are still open, and so not written yet.
     """
 
@@ -35,12 +37,14 @@ class Balance:
     duplicates: int = 0
     dropped: int = 0
     waiting: int = 0
+    expanded: int = 0
+    by_hand: int = 0
 
     @property
     def missing(self) -> int:
         """Records that came in and are nowhere; negative where rows were made from nothing."""
-        there = self.rows + self.quarantined + self.duplicates + self.dropped + self.waiting
-        return self.incoming - there
+        there = self.rows + self.quarantined + self.duplicates + self.dropped + self.waiting + self.by_hand
+        return self.incoming + self.expanded - there
 
     @property
     def holds(self) -> bool:
@@ -53,7 +57,10 @@ class Balance:
         parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
         parts += f" + {self.dropped} dropped" if self.dropped else ""
         parts += f" + {self.waiting} in open windows" if self.waiting else ""
-        return f"{self.incoming} in = {parts}" if self.holds else f"{self.incoming} in, but {parts}"
+        parts += f" + {self.by_hand} removed by hand (accepted)" if self.by_hand else ""
+        came = f"{self.incoming} in"
+        came += f" + {self.expanded} more than one for a row" if self.expanded else ""
+        return f"{came} = {parts}" if self.holds else f"{came}, but {parts}"
 
 
 def balance(table: Table, lake: Lake) -> Balance:
@@ -73,6 +80,8 @@ def balance(table: Table, lake: Lake) -> Balance:
         held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
+        expanded=last.total_expanded if last else 0,
+        by_hand=last.total_by_hand if last else 0,
     )
 
 
@@ -95,6 +104,8 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
         parts[0].quarantined,
         sum(part.duplicates for part in parts),
         sum(part.dropped for part in parts),
+        expanded=sum(part.expanded for part in parts),
+        by_hand=sum(part.by_hand for part in parts),
     )
 
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare.errors import RepeatedKeys
-from medallion_assets.declare.table import Read, Table
+from medallion_assets.declare.errors import RepeatedKeys, SourceRowLost
+from medallion_assets.declare.table import SOURCE_ROW, Read, Table
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.static_versions import at_version
-from medallion_assets.quarantine.repairs import mended
+from medallion_assets.quarantine.identity import identity_of
+from medallion_assets.quarantine.repairs import as_text, mended
 
 NAMED = 5
 """Repeated keys named in a message: enough to find them."""
@@ -24,6 +25,9 @@ def derived(
 ) -> DataFrame:
     """Return the query's rows; for a static input with a rule, ``_check_<input>_matched`` BOOLEAN besides.
 
+    Where one upstream row may give many, ``_check_source_row`` STRING says which: a hash of its text, so
+    that rows of the same text, of which the query gives the same, share it.
+
     Args:
         rows: Upstream's columns.
         table: The table.
@@ -33,13 +37,19 @@ def derived(
 
     Raises:
         RepeatedKeys: A static input names several rows by its ``unique_by``, and says ``fail``.
+        SourceRowLost: A query that may give many rows for one drops the column that says which.
     """
     spark, frames = rows.sparkSession, {}
     for name, read in table.reads:
         if read.how == "static" and read.table and not read.asked_by:
             whole = _unique(at_version(spark, lake.path(read.table), static_versions[name]), read, table)
             frames[name] = _knowing_all(whole, rows, read) if read.unmatched else whole
-    made = mended(table(**{table.streamed: rows}, **frames), repairs)
+    if table.rows_out == "many":
+        rows = rows.withColumn(SOURCE_ROW, F.md5(as_text(rows)))
+    made = table(**{table.streamed: rows}, **frames)
+    if table.rows_out == "many" and SOURCE_ROW not in made.columns:
+        raise SourceRowLost(table.key, SOURCE_ROW)
+    made = mended(made, repairs, identity_of(made.columns, rows.columns, table.recomputed_by))
     return with_matches_told(made, table, lake, static_versions, spark)
 
 

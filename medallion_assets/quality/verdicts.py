@@ -9,13 +9,15 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import newest_batch
+from medallion_assets.quality.by_hand import hand_made
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.sample import sample_of
 from medallion_assets.quality.set_rule_checks import answer_of
-from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
+VALUES = "values_conserved"
 SCHEMA, RESCUED, LATE = "schema_unchanged", "nothing_rescued", "no_late_rows"
 
 
@@ -33,6 +35,8 @@ class Verdict:
 def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
     """Return every check of the table."""
     yield conservation(table, lake)
+    if table.source:
+        yield values_conserved(table, lake)
     if table.named_once_by:
         yield unique_keys(table, lake)
     yield from (set_rule(rule, table, lake) for rule in table.set_rules if rule.on_violation == "fail")
@@ -68,9 +72,41 @@ def conservation(table: Table, lake: Lake) -> Verdict:
         "quarantined": books.quarantined,
         "duplicates": books.duplicates,
         "dropped": books.dropped,
+        "expanded": books.expanded,
+        "by_hand": books.by_hand,
         "missing": books.missing,
     }
-    return Verdict(CONSERVATION, books.holds, True, str(books), numbers)
+    words = str(books)
+    if books.missing < 0 and table.refuses and not table.source and table.rows_out == "one":
+        words += "; where one upstream row may give many rows, declare rows_out='many'"
+    made = [] if books.holds or table.row_count_column else hand_made(table, lake)
+    if made:
+        words += (
+            f"; not by a run: {made[0]}. `medallion accept_changes {table.key} --why ...` counts such rows"
+        )
+    return Verdict(CONSERVATION, books.holds, True, words, numbers)
+
+
+def values_conserved(table: Table, lake: Lake) -> Verdict:
+    """Holds where every value of every loaded file is in its column, in rescued data or in quarantine."""
+    ledger = lake.ledger(table)
+    wrong = file_status.unaccounted_values(ledger)
+    read, uncounted, unkept = file_status.last_values(ledger)
+    parts = [f"{path}: {_differences(columns)}" for path, columns in list(wrong.items())[:5]]
+    parts = parts or [f"every one of the last load's {read} values that can be counted is accounted for"]
+    parts += [f"not counted: {name} ({why})" for name, why in sorted(uncounted.items())[:10]]
+    parts += [f"not kept, as declared: {name} ({n} values)" for name, n in sorted(unkept.items())[:10]]
+    numbers = {
+        "values_read": read,
+        "values_unaccounted": sum(sum(map(abs, columns.values())) for columns in wrong.values()),
+        "values_not_kept": sum(unkept.values()),
+        "columns_not_counted": len(uncounted),
+    }
+    return Verdict(VALUES, not wrong, True, "; ".join(parts), numbers)
+
+
+def _differences(columns: dict[str, int]) -> str:
+    return ", ".join(f"{name} {-n:+d} values" for name, n in columns.items())
 
 
 def unique_keys(table: Table, lake: Lake) -> Verdict:
@@ -131,7 +167,7 @@ def refused_files(ledger: Any) -> list[dict[str, object]]:
         "(PARTITION BY path ORDER BY discovered_at DESC) AS turn FROM ledger) WHERE turn = 1"
     )
     refused = ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
-    corrupt = [row for row in outcomes.lost(ledger).values() if row["status"] == outcomes.CORRUPT]
+    corrupt = [row for row in file_status.lost(ledger).values() if row["status"] == file_status.CORRUPT]
     return [*refused, *corrupt]
 
 

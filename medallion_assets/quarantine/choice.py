@@ -12,7 +12,6 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.declare.errors import ReplayRefused
 from medallion_assets.delta.names import among, literal, quoted
 from medallion_assets.sources.quarantine import OPEN
-from medallion_assets.sources.select_list import lenient
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def fixes_of(text: str) -> dict[str, str]:
     pairs = found.args.get("expressions") or []
     if found.args.get("where") or not all(isinstance(p, exp.EQ) and _is_column(p.this) for p in pairs):
         raise ReplayRefused(f"the fix {text!r} is no list of column = expression")
-    return {pair.this.name: lenient(pair.expression) for pair in pairs}
+    return {pair.this.name: _lenient(pair.expression) for pair in pairs}
 
 
 def mended(rows: DataFrame, fixes: Mapping[str, str]) -> DataFrame:
@@ -95,6 +94,17 @@ def _read(statement: str, text: str) -> str:
     if not isinstance(found, exp.Select) or found.find(exp.Subquery):
         raise ReplayRefused(f"{text!r} is no SQL condition")
     return str(found.args["where"].this.sql(dialect="spark"))
+
+
+def _lenient(expression: exp.Expr) -> str:
+    """Return an expression as SQL in which a cast that fails gives NULL, and does not fail the query."""
+
+    def soften(node: exp.Expr) -> exp.Expr:
+        if type(node) is exp.Cast:
+            return exp.TryCast(this=node.this, to=node.args["to"])
+        return node
+
+    return expression.transform(soften).sql(dialect="databricks")
 
 
 def _is_column(found: object) -> bool:

@@ -5,13 +5,14 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import signed
 from medallion_assets.delta.names import quoted
-from medallion_assets.quarantine.repairs import numbered
-from medallion_assets.sources.quarantine import DISCARDED, FROM_JSON, OPEN
+from medallion_assets.quarantine.identity import ROW_ID, TEXT, Identity, paired
+from medallion_assets.sources.quarantine import DISCARDED, FROM_JSON
 
 STEP = "_step"
 COMES, LEAVES, SETTLES = "comes", "leaves", "settles"
@@ -19,7 +20,7 @@ COMES, LEAVES, SETTLES = "comes", "leaves", "settles"
 SETTLED = {
     "rules": "if(size(n.rules) > 0, n.rules, t.rules)",
     "attempts": "t.attempts + coalesce(n.attempts, 0)",
-    **{c: f"coalesce(n.{c}, t.{c})" for c in ("status", "repaired", "replay_id", "tried_at", "note")},
+    **{c: f"coalesce(n.{c}, t.{c})" for c in ("row", "status", "repaired", "replay_id", "tried_at", "note")},
 }
 """What an entry becomes that is settled: what is not spoken of stays."""
 
@@ -43,15 +44,23 @@ def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> No
         merge.whenNotMatchedInsert(condition=f"n.{STEP} = '{COMES}'", values=values).execute()
 
 
-def with_history(refused: DataFrame, there: DataFrame) -> DataFrame:
-    """Return refused rows under the entries they had, where a row of the same text was refused before."""
+def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known_by: Identity) -> DataFrame:
+    """Return refused rows under the entries they had: when first seen, how often tried, and as what.
+
+    A row that was given up stays so while all that upstream says of it is the same.
+    """
+    # An entry's number is drawn where it is read: it has to be the same wherever it is read from now on.
+    rows = refused.localCheckpoint()
     kept = ("entry_id", "quarantined_at", "attempts", "tried_at", "replay_id", "repaired", "note")
-    status = F.when(F.col("status") == DISCARDED, DISCARDED).otherwise(OPEN)
-    before = numbered(there.select("row", *kept, status.alias("status")), "row")
-    renamed = before.select("row", "_nth", *(F.col(c).alias(f"_was_{c}") for c in (*kept, "status")))
-    paired = numbered(refused, "row").join(renamed, ["row", "_nth"], "left")
+    entries = there.select(*kept, "row", "status", (F.col("status") != DISCARDED).alias("by_key"))
+    entries = entries.localCheckpoint()
+    placed = rows.select(F.col("entry_id").alias(ROW_ID), F.col("row").alias(TEXT))
+    pairs = paired(placed, entries, schema, known_by)
+    before = pairs.join(entries.drop("row", "by_key"), "entry_id")
+    renamed = before.select(ROW_ID, *(F.col(c).alias(f"_was_{c}") for c in (*kept, "status")))
+    joined = rows.withColumn(ROW_ID, F.col("entry_id")).join(renamed, ROW_ID, "left")
     told = {c: F.coalesce(F.col(f"_was_{c}"), F.col(c)) for c in (*kept, "status")}
-    return paired.withColumns(told).select(refused.columns)
+    return joined.withColumns(told).select(refused.columns)
 
 
 def leaving(there: DataFrame, keys: DataFrame | None) -> DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -22,7 +23,8 @@ MOST = 20
 """Rows a batch may lose to quarantine in this way: more, and it is the query that is wrong."""
 
 QUERY_FAILED = "query_failed"
-OURS = (BatchRefused, ExpectationFailed, RepeatedKeys, SchemaRefused)
+NOT_OF_ROWS = (BatchRefused, ExpectationFailed, RepeatedKeys, SchemaRefused, AnalysisException)
+"""Errors that no row causes. A misspelt column was looked for in forty halves of the batch."""
 
 
 Runs = Callable[[DataFrame], DataFrame]
@@ -92,7 +94,7 @@ def isolated(rows: DataFrame, runs: Runs, quarantine: Path, transaction: Transac
 def _may_be_poisoned(error: BaseException, table: Table) -> bool:
     """Return true where a row may be the cause: not for errors of ours, nor for a rule that says fail."""
     rules = (f"expectation {rule.name} (" for rule in table.expectations if rule.on_violation == "fail")
-    return not isinstance(error, OURS) and not any(rule in str(error) for rule in rules)
+    return not isinstance(error, NOT_OF_ROWS) and not any(rule in str(error) for rule in rules)
 
 
 def _poison(placed: DataFrame, runs: Runs, first: int, last: int, so_far: Poison) -> Poison:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
@@ -17,8 +18,20 @@ from medallion_assets.quarantine.entries import (
     move_entries,
     with_history,
 )
-from medallion_assets.quarantine.repairs import as_text
-from medallion_assets.sources.quarantine import ENTRY, JOIN, KEY, OPEN, QUERY, REPLAYED, RULE, shaped
+from medallion_assets.quarantine.identity import Identity
+from medallion_assets.quarantine.repairs import as_text, text_columns
+from medallion_assets.sources.quarantine import (
+    ENTRY,
+    JOIN,
+    KEY,
+    NEW_REPAIRED,
+    NEW_ROW,
+    OPEN,
+    QUERY,
+    REPLAYED,
+    RULE,
+    shaped,
+)
 
 JUDGED = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
 """SQL true of entries that stand for rows the query gave; those of rows it cannot take go when they do."""
@@ -49,6 +62,7 @@ def _any_of(rules: Column, table: Table, reason: str) -> Column:
 def settled(judged: DataFrame, table: Table) -> DataFrame:
     """Return what becomes of the entries whose rows were judged: open still, or replayed."""
     outcome = F.when(F.col("_outcome") == "quarantine", OPEN).otherwise(REPLAYED)
+    texts = {"row": NEW_ROW, "repaired": NEW_REPAIRED}
     return (
         judged.where(F.col(ENTRY).isNotNull())
         .select(
@@ -56,13 +70,19 @@ def settled(judged: DataFrame, table: Table) -> DataFrame:
             outcome.alias("status"),
             _quarantining(table).alias("rules"),
             F.lit(SETTLES).alias(STEP),
+            *(F.col(of).alias(name) for name, of in texts.items() if of in judged.columns),
         )
         .dropDuplicates(["entry_id"])
     )
 
 
 def replace_quarantined(
-    judged: DataFrame, table: Table, path: Path, keys: DataFrame | None, transaction: Transaction
+    judged: DataFrame,
+    table: Table,
+    path: Path,
+    keys: DataFrame | None,
+    transaction: Transaction,
+    known_by: Identity,
 ) -> None:
     """Make the quarantine hold what the judged rows of these keys leave in it, in one commit.
 
@@ -74,27 +94,29 @@ def replace_quarantined(
         if not refused.isEmpty():
             append(refused, path, transaction.of_quarantine)
     elif log.row_count(path) or not refused.isEmpty():
-        _exchange(judged, refused, table, path, keys, transaction)
+        ends = settled(judged, table) if ENTRY in judged.columns else None
+        changes = _changes(judged, refused, ends, path, keys, known_by)
+        move_entries(changes, path, transaction.of_quarantine)
 
 
-def _exchange(
+def _changes(
     judged: DataFrame,
     refused: DataFrame,
-    table: Table,
+    ends: DataFrame | None,
     path: Path,
     keys: DataFrame | None,
-    transaction: Transaction,
-) -> None:
+    known_by: Identity,
+) -> DataFrame:
+    """Return how the quarantine changes, in the columns of ``move_entries``."""
     there = judged.sparkSession.read.format("delta").load(str(path)).where(JUDGED)
-    ends = settled(judged, table) if ENTRY in judged.columns else None
     if ends is not None:
         refused = refused.join(ends.select("entry_id"), "entry_id", "left_anti")
         there = there.join(ends.select("entry_id"), "entry_id", "left_anti")
-    changes = with_history(refused, there).withColumn(STEP, F.lit(COMES))
+    mine = there if keys is None else there.join(leaving(there, keys), "entry_id", "left_semi")
+    schema = StructType([judged.schema[c] for c in text_columns(judged)])
+    changes = with_history(refused, mine, schema, known_by).withColumn(STEP, F.lit(COMES))
     changes = changes.unionByName(leaving(there, keys), allowMissingColumns=True)
-    if ends is not None:
-        changes = changes.unionByName(ends, allowMissingColumns=True)
-    move_entries(changes, path, transaction.of_quarantine)
+    return changes if ends is None else changes.unionByName(ends, allowMissingColumns=True)
 
 
 def _quarantining(table: Table) -> Column:

@@ -11,9 +11,21 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log
+from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.lake.static_versions import at_version
-from medallion_assets.sources.quarantine import AS_JSON, ENTRY, FROM_JSON, QUERY, RAW, REPLAYED, TRIED
+from medallion_assets.quarantine.identity import ROW_ID, TEXT, Identity, paired
+from medallion_assets.sources.quarantine import (
+    AS_JSON,
+    ENTRY,
+    FROM_JSON,
+    NEW_REPAIRED,
+    NEW_ROW,
+    QUERY,
+    RAW,
+    REPLAYED,
+    TRIED,
+)
 
 CHECK = "_check_"
 JUDGED = ("_broken", "_outcome")
@@ -22,69 +34,111 @@ JUDGED = ("_broken", "_outcome")
 
 def as_text(rows: DataFrame) -> Column:
     """Return a row's text, as the quarantine holds it: its columns but those made for rules."""
-    kept = [F.col(quoted(c)) for c in rows.columns if not c.startswith(CHECK) and c not in JUDGED]
-    return F.to_json(F.struct(*kept), AS_JSON)
+    return F.to_json(F.struct(*map(quoted, text_columns(rows))), AS_JSON)
+
+
+def text_columns(rows: DataFrame) -> list[str]:
+    """Return the columns of a row's text."""
+    return [c for c in rows.columns if not c.startswith(CHECK) and c not in JUDGED]
 
 
 def in_force(
     spark: SparkSession, quarantine: Path, replay: str = "", as_it_stood: bool = False
 ) -> DataFrame | None:
-    """Return the entries whose repair stands: those replayed, and those of the replay under way.
+    """Return the entries of rows, with what stands in for each where its repair is in force.
 
-    With ``as_it_stood`` also every other entry, as the row it is, so that a frame can tell which of its
-    rows stand in quarantine.
+    In force are the repairs of entries that were replayed, and of those of the replay under way. With
+    ``as_it_stood`` every other entry stands in for itself, so that a frame can tell which of its rows are
+    in quarantine.
 
     Returns:
-        ``entry_id``, ``row``, ``repaired`` STRING, ``tried`` BOOLEAN (not replayed before); None where
-        there are none, told by the log alone.
+        ``entry_id``, ``row``, ``repaired`` STRING (NULL where nothing stands in), ``tried`` BOOLEAN (not
+        replayed before); None where no repair is in force, by the log alone.
     """
     told = f"status = '{REPLAYED}'" + (f" OR replay_id = {literal(replay)}" if replay else "")
-    told = "true" if as_it_stood else told
+    applies = "true" if as_it_stood else told
     known = {name for name, _ in log.schema(quarantine)}
-    if "repaired" not in known or not log.rows(quarantine, f"SELECT 1 FROM t WHERE {told} LIMIT 1"):
+    if "repaired" not in known or not log.rows(quarantine, f"SELECT 1 FROM t WHERE {applies} LIMIT 1"):
         return None
     # At its version: a cached frame is read anew when its table moves on, and would say something else then.
-    held = at_version(spark, quarantine, log.version(quarantine) or 0).where(told)
+    held = at_version(spark, quarantine, log.version(quarantine) or 0)
     open_still = F.col("status") != REPLAYED
-    becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).otherwise(F.col("repaired"))
-    typed = held.withColumn("repaired", becomes).where("repaired IS NOT NULL")
-    typed = typed.where(f"NOT {RAW} AND reason_class <> '{QUERY}'")
-    return typed.select("entry_id", "row", "repaired", open_still.alias("tried"))
+    becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).when(F.expr(applies), F.col("repaired"))
+    typed = held.where(f"NOT {RAW} AND reason_class <> '{QUERY}'")
+    return typed.select("entry_id", "row", becomes.alias("repaired"), open_still.alias("tried"))
 
 
-def mended(rows: DataFrame, repairs: DataFrame | None) -> DataFrame:
-    """Return the rows, each that a repair is of replaced by it, with ``_check_entry`` and ``_check_tried``.
+def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> DataFrame:
+    """Return the rows, each changed as the repair of its entry changed it, with ``_check_entry``.
 
-    As many rows of one text are replaced as there are repairs of it. Checks the repair does not speak
-    of stay as the query gave them.
+    A repair changes the columns it was made of; the others stay as they are now. It is let go where a
+    replayed row has another value now in a column that was mended. Checks the repair does not speak of stay
+    as the query gave them. Beside ``_check_entry``: ``_check_tried``, and ``_check_row`` and
+    ``_check_repaired``, the entry's new texts where they differ from those it has.
     """
     if repairs is None:
         return rows
-    told = rows.withColumn("_text", as_text(rows))
-    wanted = F.broadcast(repairs.select(F.col("row").alias("_text")).distinct())
-    others = told.join(wanted, "_text", "left_anti")
-    those = numbered(told.join(wanted, "_text", "left_semi"), "_text")
-    ready = numbered(repairs.withColumnRenamed("row", "_text"), "_text")
-    paired = those.join(F.broadcast(ready), ["_text", "_nth"], "left")
-    parsed = paired.withColumn("_new", F.from_json("repaired", rows.schema, FROM_JSON))
-    columns = [_mended(name).alias(name) for name in rows.columns]
-    fixed = parsed.select(*columns, F.col("entry_id").alias(ENTRY), F.col("tried").alias(TRIED))
-    none = (F.lit(None).cast("string").alias(ENTRY), F.lit(None).cast("boolean").alias(TRIED))
-    plain = others.select(*map(quoted, rows.columns), *none)
-    return fixed.unionByName(plain)
+    schema = StructType([f for f in rows.schema.fields if not f.name.startswith(CHECK)])
+    placed, others = _candidates(rows, repairs, schema, known_by)
+    # A replayed entry's row may be gone; another one of its key is not to be changed in its place.
+    entries = repairs.withColumn("by_key", F.col("tried")).localCheckpoint()
+    pairs = paired(placed, entries, schema, known_by)
+    there = pairs.join(entries.where("repaired IS NOT NULL"), "entry_id")
+    fixed = _with_repair(placed.join(F.broadcast(there), ROW_ID, "left"), rows.schema)
+    return fixed.unionByName(others, allowMissingColumns=True)
+
+
+def _candidates(
+    rows: DataFrame, repairs: DataFrame, schema: StructType, known_by: Identity
+) -> tuple[DataFrame, DataFrame]:
+    """Return the rows that may be an entry's, with ``_row_id`` and ``_text``, and the others."""
+    names = known_by.keys or known_by.lasting
+    told = rows.withColumn(TEXT, as_text(rows))
+    if names:
+        read = F.from_json("row", schema, FROM_JSON)
+        wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
+    else:
+        wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
+    near = of_keys(told, F.broadcast(wanted)).withColumn(ROW_ID, F.monotonically_increasing_id())
+    # Cut off from what made them: their numbers have to stay.
+    return near.localCheckpoint(), of_keys(told, F.broadcast(wanted), "left_anti").drop(TEXT)
+
+
+def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows with the repair of their entry, where they have one and it fits them still."""
+    values = {of: F.from_json(F.col(of), "MAP<STRING, STRING>") for of in ("row", "repaired", TEXT)}
+    told = placed.withColumns({f"_map_{of}": value for of, value in values.items()})
+    told = told.withColumn("_new", F.from_json("repaired", schema, FROM_JSON))
+    names = [name for name in schema.names if not name.startswith(CHECK)]
+
+    def differs(of: str, name: Column) -> Column:
+        return ~F.col(f"_map_{of}")[name].eqNullSafe(F.col("_map_row")[name])
+
+    listed = F.array(*map(F.lit, names))
+    moved = F.exists(listed, lambda name: differs("repaired", name) & differs(TEXT, name))
+    told = told.withColumn("_fits", F.col("entry_id").isNotNull() & (F.col("tried") | ~moved))
+    fixed, whole = {}, []
+    for name in schema.names:
+        new, now, fits = F.col("_new")[name], F.col(quoted(name)), F.col("_fits")
+        if name in names:
+            fixed[name] = F.when(fits & differs("repaired", F.lit(name)), new).otherwise(now)
+        else:
+            fixed[name] = F.coalesce(F.when(fits, new), now)
+        whole.append((fixed[name] if name in names else new).alias(name))
+    near = F.col("_fits") & (F.col("_level") > 0)
+    ours = {
+        ENTRY: F.when(F.col("_fits"), F.col("entry_id")),
+        TRIED: F.when(F.col("_fits"), F.col("tried")),
+        NEW_ROW: F.when(near, F.col(TEXT)),
+        NEW_REPAIRED: F.when(near, F.to_json(F.struct(*whole), AS_JSON)),
+    }
+    return told.select(*(value.alias(name) for name, value in (fixed | ours).items()))
 
 
 def from_entries(entries: DataFrame, schema: StructType) -> DataFrame:
     """Return entries' repaired rows: the schema's columns, and ``_check_entry``."""
     parsed = entries.select(F.from_json("repaired", schema, FROM_JSON).alias("_new"), "entry_id")
     return parsed.select("_new.*", F.col("entry_id").alias(ENTRY))
-
-
-def _mended(name: str) -> Column:
-    new, old = F.col(f"_new.{quoted(name)}"), F.col(quoted(name))
-    if name.startswith(CHECK):
-        return F.coalesce(new, old)
-    return F.when(F.col("entry_id").isNotNull(), new).otherwise(old)
 
 
 def numbered(rows: DataFrame, by: str) -> DataFrame:

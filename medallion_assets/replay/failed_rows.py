@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.declare.table import Table
+from medallion_assets.declare.table import SOURCE_ROW, Table
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.derive import derived
@@ -16,7 +16,7 @@ from medallion_assets.sources.batch_records import records_read
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.inference import declared
 from medallion_assets.sources.load_records import kept_records
-from medallion_assets.sources.quarantine import REPLAYED
+from medallion_assets.sources.quarantine import GAVE_NO_ROW, OPEN, REPLAYED
 from medallion_assets.sources.schema_versions import newest
 from medallion_assets.sources.staging import Staging
 
@@ -42,9 +42,22 @@ def brought_back(records: DataFrame, table: Table, trial: ReplayPlan) -> DataFra
     return shaped_records(records, table, replace(trial.transaction(table), version=-1))
 
 
-def ended(inputs: DataFrame) -> DataFrame:
-    """Return entries the query took this time as replayed."""
-    return ends(inputs, REPLAYED, F.array().cast("array<string>"))
+def ended(inputs: DataFrame, given: DataFrame | None = None) -> DataFrame:
+    """Return how entries end that the query was given again: replayed, or open where it gave no row of them.
+
+    Args:
+        inputs: ``repaired_inputs``.
+        given: ``through_query`` of them.
+    """
+    none = F.array().cast("array<string>")
+    if given is None or SOURCE_ROW not in given.columns:
+        return ends(inputs, REPLAYED, none)
+    there = given.select(F.col(SOURCE_ROW).alias("_id")).distinct()
+    told = inputs.join(there, F.md5("repaired") == F.col("_id"), "left")
+    silent = F.col("_id").isNull()
+    status = F.when(silent, OPEN).otherwise(REPLAYED).alias("status")
+    rules = F.when(silent, F.array(F.lit(GAVE_NO_ROW))).otherwise(none).alias("rules")
+    return told.select("entry_id", status, rules, "repaired")
 
 
 def _record_schema(entries: DataFrame, table: Table, lake: Lake) -> StructType:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, StringType, StructType
 
 from medallion_assets.declare.errors import ReplayRefused
-from medallion_assets.declare.table import Table
+from medallion_assets.declare.table import SOURCE_ROW, Table
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
@@ -103,7 +103,7 @@ def row_schema(table: Table, lake: Lake, spark: SparkSession, trial: ReplayPlan)
         none = at_version(spark, lake.upstream_log(table), trial.upto).limit(0)
         # Whether a static row is known is found out anew.
         matches = [f"_check_{name}_matched" for name, read in table.reads if read.unmatched]
-        return derived(none, table, lake, trial.static_versions).drop(*matches).schema
+        return derived(none, table, lake, trial.static_versions).drop(*matches, SOURCE_ROW).schema
     if not log.exists(lake.path(table)):
         raise ReplayRefused(f"{table.key} has no row yet, so its columns are unknown; nothing was moved")
     schema = StructType([*spark.read.format("delta").load(str(lake.path(table))).schema.fields])

@@ -73,14 +73,15 @@ def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSes
         replay=trial.id,
     )
     prepared = prepare_recompute(spark, table, lake, scope)
-    failed = inputs.count()
+    taken = ended(inputs, through).localCheckpoint()
+    failed = taken.where(F.col("status") == REPLAYED).count()
     # Rows the query failed on were in quarantine, and in no frame it could give.
     before = prepared.counts.get("was:quarantine", 0) + failed
 
     def write(target: Lake, transaction: Transaction) -> None:
         if failed:
-            # Asked first, since a merge costs two seconds, also of nothing; tried once, by the move above.
-            ends = signed(ended(inputs), trial).withColumn("attempts", F.lit(0))
+            # Counted first, since a merge costs two seconds, also of nothing; tried once, by the move above.
+            ends = signed(taken, trial).withColumn("attempts", F.lit(0))
             move_entries(ends, target.quarantine(table), transaction.of_quarantine)
         prepared.write(target, transaction)
 

@@ -41,9 +41,10 @@ def verdict_of(
         rows, misfits = rows.unionByName(again, allowMissingColumns=True), misfits.unionByName(read)
     if not taken.isEmpty():
         inputs = repaired_inputs(taken, table, lake, trial)
-        again = through_query(inputs, table, lake, trial).withColumn(ENTRY, F.lit(None).cast("string"))
+        given = through_query(inputs, table, lake, trial)
+        again = given.withColumn(ENTRY, F.lit(None).cast("string"))
         rows = rows.unionByName(again, allowMissingColumns=True)
-        misfits = misfits.unionByName(ended(inputs))
+        misfits = misfits.unionByName(ended(inputs, given))
     own = trial.static_versions.get(table.key)
     known = bool(table.counted_once_by or table.unique_within or table.one_each) and not table.scd
     existing = at_version(spark, lake.path(table), own) if known and own is not None else None

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction
@@ -16,6 +17,7 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows
 from medallion_assets.sources.load import files_of, load_files
 from medallion_assets.sources.load_records import Loaded
@@ -30,16 +32,19 @@ def write_files(
     """Load the files that the ledger's commits of a batch name, and return what became of their records."""
     started, spark = time.monotonic(), ledger_rows.sparkSession
     done: list[Batch] = []
+    kept: frozenset[str] = frozenset()
 
     def write(rows: DataFrame | None, loaded: Loaded, replace_where: str) -> Mapping[str, int]:
+        nonlocal kept
         prepared = _prepared(rows, table, lake, transaction, replace_where)
+        kept = unchanged_columns(rows, shaped_records(rows, table, transaction)) if rows is not None else kept
         batch = _batch(loaded, prepared.counts, table, versions.upto, time.monotonic() - started)
-        batch = replace(batch, run_id=transaction.run_id)
+        batch = replace(batch, kept=sorted(kept), run_id=transaction.run_id)
         done.append(commit(prepared, batch, Target(table, lake, spark), transaction))
         return prepared.counts
 
     files = files_of(ledger_rows, lake.ledger(table), versions.after, versions.upto)
-    load_files(spark, files, load_target_of(table, lake), transaction, write)
+    load_files(spark, files, load_target_of(table, lake), transaction, write, lambda: kept)
     return done[-1]
 
 
@@ -50,7 +55,12 @@ def _prepared(
     if rows is None:
         return Prepared({}, "no file to read", lambda lake, transaction: None)
     try:
-        return prepare_rows(shaped_records(rows, table, transaction), table, None, replace_where)
+        shaped = shaped_records(rows, table, transaction)
+        # A schema that is learned may not know a column of before; where files have it, the query dropped it.
+        learns = table.source is not None and table.source.learns
+        unknown = {name for name, _ in log.schema(lake.path(table))} - {*rows.columns} if learns else ()
+        refuse_changed_columns(shaped, table, lake, unknown)
+        return prepare_rows(shaped, table, None, replace_where)
     except Exception as error:
         query = partial(shaped_records, table=table, transaction=transaction)
         isolated = without_poison(rows, query, error, table, lake, transaction)
@@ -64,10 +74,9 @@ def _prepared(
 def load_target_of(table: Table, lake: Lake) -> LoadTarget:
     """Return where a bronze table's records go."""
     assert table.source is not None
-    ledger = lake.ledger(table)
-    return LoadTarget(
-        table.key, table.source, lake.path(table), lake.quarantine(table), ledger, lake.state(table, ".")
-    )
+    source = replace(table.source, path=str(lake.landing(table.pipeline, table.source)))
+    path, quarantine = lake.path(table), lake.quarantine(table)
+    return LoadTarget(table.key, source, path, quarantine, lake.ledger(table), lake.state(table, "."))
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
@@ -81,6 +90,19 @@ def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
 def shaped_records(records: DataFrame, table: Table, transaction: Transaction) -> DataFrame:
     """Return what the table's query makes of records, with where each came from at its end."""
     return with_provenance(table(records.drop(*STAMPED[2:])), transaction)
+
+
+def unchanged_columns(records: DataFrame, shaped: DataFrame) -> frozenset[str]:
+    """Return the columns of the records that a query passes on under their names, with their very values."""
+    before, after = (_attributes(frame) for frame in (records, shaped))
+    return frozenset(name for name, attribute in after.items() if before.get(name) == attribute)
+
+
+def _attributes(frame: DataFrame) -> dict[str, int]:
+    """Return Spark's id of each column: an expression over a column has another id than the column."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    columns = [output.apply(i) for i in range(output.size())]
+    return {column.name(): column.exprId().id() for column in columns}
 
 
 def with_provenance(rows: DataFrame, transaction: Transaction) -> DataFrame:
@@ -112,6 +134,7 @@ def _batch(loaded: Loaded, judged: Mapping[str, int], table: Table, position: in
         drift=loaded.growth.drift() if loaded.growth else {},
         replaced=loaded.replaced,
         untaken=loaded.untaken,
+        columns=list(loaded.columns),
         strategy="files replaced their old rows" if loaded.replaced else "appended",
         seconds=seconds,
     )

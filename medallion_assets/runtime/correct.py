@@ -28,8 +28,10 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.history import states
 from medallion_assets.quality.judge import counted, judged, written_columns
 from medallion_assets.quarantine.held_poison import sound
+from medallion_assets.quarantine.identity import identity_of
 from medallion_assets.quarantine.quarantined import replace_quarantined
-from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.quarantine.repairs import in_force, text_columns
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.previous_counts import as_found, as_judged
 from medallion_assets.runtime.write import Prepared
 
@@ -82,8 +84,10 @@ def prepare_recompute(spark: SparkSession, table: Table, lake: Lake, scope: Reco
         raise
 
     def write(target: Lake, transaction: Transaction) -> None:
-        replace_quarantined(now, table, target.quarantine(table), scope.keys, transaction)
-        _write(_rows(spark, table, lake, scope, now), table, target.path(table), scope.keys, transaction)
+        there = (name for name, _ in log.schema(lake.upstream_log(table)))
+        known_by = identity_of(text_columns(now), there, table.recomputed_by)
+        replace_quarantined(now, table, target.quarantine(table), scope.keys, transaction, known_by)
+        _write(_rows(spark, table, lake, scope, now), table, target, scope.keys, transaction)
 
     names = ", ".join(scope.keys.columns) if scope.keys is not None else ""
     strategy = f"recomputed for the keys of what changed: {names}" if names else "rewritten"
@@ -135,12 +139,14 @@ def _of_keys(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
 
 
 def _write(
-    rows: DataFrame, table: Table, path: Path, keys: DataFrame | None, transaction: Transaction
+    rows: DataFrame, table: Table, target: Lake, keys: DataFrame | None, transaction: Transaction
 ) -> None:
-    rows = laid_out(rows, table.layout, path, table.key)
+    path = target.path(table)
     if keys is None:
+        rows = laid_out(rows, table.layout, path, table.key)
         append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
         return
+    rows = joining(rows, table, target)
     names = [*keys.columns, *([START_AT] if table.scd and table.scd.type == 2 else [])]
     upsert(with_gone(rows, keys, path, names), path, transaction, names)
 

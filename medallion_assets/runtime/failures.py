@@ -1,6 +1,9 @@
-"""What a person is told when a refresh fails, instead of two hundred lines of stack."""
+"""What a person reads when a refresh fails: one paragraph that says what failed, where, and why."""
 
 import re
+import traceback
+from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 from medallion_assets.declare.errors import (
@@ -9,15 +12,20 @@ from medallion_assets.declare.errors import (
     GateClosed,
     RefreshFailed,
     ReplayRefused,
+    SchemaRefused,
     StateMismatch,
 )
 from medallion_assets.declare.table import Table
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable, TableBusy
 from medallion_assets.lake.paths import Lake
+from medallion_assets.runtime.blame import blame
 from medallion_assets.sources.errors import BatchRefused
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
-"""In the names of Spark's errors about a state that a query cannot read."""
+"""Parts of the names of Spark's errors about a state that a query cannot read."""
+
+SCHEMA_WORDS = ("DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE")
+"""In Delta's errors about a stream whose table's columns went or changed; new ones pass."""
 
 CHECKPOINT_WORDS = (
     "STREAMING_CHECKPOINT",
@@ -29,7 +37,7 @@ CHECKPOINT_WORDS = (
     "LOG_OFFSET",
     "BATCH_METADATA",
 )
-"""In Spark's errors about a checkpoint whose files it cannot read."""
+"""Parts of Spark's errors about a checkpoint whose files it cannot read."""
 
 DAMAGE_WORDS = (
     "ChecksumException",
@@ -40,7 +48,7 @@ DAMAGE_WORDS = (
     "DELTA_TRUNCATED_TRANSACTION_LOG",
     "DELTA_VERSIONS_NOT_CONTIGUOUS",
 )
-"""In errors about files that a Delta table lacks or that cannot be read; the path says of which table."""
+"""Parts of errors about files of a Delta table that are missing or cannot be read; the path names the table."""
 
 PASSING_WORDS = (
     "DELTA_CONCURRENT",
@@ -51,59 +59,144 @@ PASSING_WORDS = (
     "SlowDown",
     "No space left on device",
 )
-"""In errors that say nothing of the data or the code."""
+"""Parts of errors that another attempt may get past: neither data nor code caused them."""
+
+
+KEPT_TRACES = 20
+LONGEST_CAUSE = 600
+"""Characters of a cause: a Spark message can list a thousand columns."""
 
 
 def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
-    """Return the error to raise: a broken rule by its name, our own errors as they are, others in brief."""
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable)):
+    """Return the error to raise for a failed micro-batch.
+
+    Args:
+        table: The table.
+        lake: Where it is.
+        error: What the micro-batch raised.
+
+    Returns:
+        The error itself where its message already says what to do; else one whose message does.
+    """
+    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable, SchemaRefused)):
         return error
-    text = str(error)
+    text, cause = str(error), cause_of(error)
     for rule in table.expectations:
         if rule.on_violation == "fail" and f"expectation {rule.name} (" in text:
             return ExpectationFailed(
-                f"{table.key}: a row broke {rule.name} ({rule.predicate}), which says fail. Nothing of the "
-                "batch was written and nothing is lost: mend the data or the rule, and run again."
+                f"{table.key}: a row broke the expectation {rule.name} ({rule.predicate}), which is declared to "
+                "fail the run. Nothing of the batch was written and nothing is lost: correct the data or the "
+                "rule, and run again."
             )
     if isinstance(error, DamagedCheckpoint) or any(word in text for word in CHECKPOINT_WORDS):
-        return CheckpointDamaged(table.key, _cause(text))
+        return CheckpointDamaged(table.key, cause)
     if any(word in text for word in STATE_WORDS):
         return StateMismatch(
-            f"{table.key}: its query was changed and no longer fits the state its checkpoint keeps. Nothing "
+            f"{table.key}: the query was changed, and the state in its checkpoint no longer fits it. Nothing "
             "was written and nothing is lost: upstream holds every row. Run "
-            f"`medallion full_refresh {table.key}`, which makes state and table anew from upstream."
+            f"`medallion full_refresh {table.key}`, which rebuilds state and table from upstream."
+        )
+    if any(word in text for word in SCHEMA_WORDS):
+        upstream = table.streams_from.key if table.streams_from else "upstream"
+        return RefreshFailed(
+            f"{table.key}: columns of {upstream}, which it streams from, went or changed their type. "
+            f"Nothing was written and nothing is lost: {upstream} holds every row. Let the query read the "
+            f"columns of today, then run `medallion full_refresh {table.key}`, which names a column that is "
+            "still missing."
         )
     broken = any(word in text for word in DAMAGE_WORDS)
-    if broken and str(lake.state(table, "checkpoint")) in _cause(text):
-        return CheckpointDamaged(table.key, _cause(text))
-    damaged = _named_in(_cause(text), lake) if broken else None
+    if broken and str(lake.state(table, "checkpoint")) in cause:
+        return CheckpointDamaged(table.key, cause)
+    damaged = _table_named_in(cause, lake) if broken else None
     if damaged:
-        return DamagedTable(damaged, RuntimeError(_cause(text)))
+        return DamagedTable(damaged, RuntimeError(cause))
     return RefreshFailed(
-        f"{table.key}: the micro-batch failed and was not committed. Nothing is lost: what it should have "
-        f"taken stays where it is, and the next run takes it. Cause: {_cause(text)}"
+        f"{table.key}: {blame(table, error)} failed: {cause} The micro-batch was not committed and nothing is "
+        "lost: the next run takes the same rows again."
     )
 
 
-def _named_in(cause: str, lake: Lake) -> Path | None:
-    """Return the table whose file a cause names, None where it names none."""
-    found = re.search(rf"{re.escape(str(lake.root))}/\w+/(bronze|silver|gold|quarantine)/\w+", cause)
-    return Path(found[0]) if found else None
+def failure_text(table: Table, lake: Lake, error: BaseException) -> str:
+    """Return the paragraph a person reads about a failure, with the name of the file that has its trace.
+
+    An error of ours without a cause says everything; for all others a trace is written below the table's
+    state, ``errors/<time>.txt``, where the newest ``KEPT_TRACES`` stay.
+    """
+    text = " ".join(str(error).split()) if _is_ours(error) else f"{table.key}: {cause_of(error)}"
+    causes = list(_causes(error))
+    if _is_ours(error) and len(causes) == 1:
+        return text
+    file = lake.state(table, "errors") / f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S%f}.txt"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n\n" + "\n".join(_trace(cause) for cause in causes), encoding="utf-8")
+        for old in sorted(file.parent.glob("*.txt"))[:-KEPT_TRACES]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        # A full disk is often why the run failed; the paragraph matters more than the trace.
+        return text
+    return f"{text} Trace: {file}"
+
+
+def _trace(error: BaseException) -> str:
+    """Return Python's and Java's stack of one error."""
+    python = "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))
+    stack = getattr(error, "getStackTrace", None)
+    return f"{python}\n{stack() or ''}" if callable(stack) else python
+
+
+def _is_ours(error: BaseException) -> bool:
+    return type(error).__module__.startswith("medallion_assets")
 
 
 def passes_by_itself(error: BaseException | None) -> bool:
-    """Return true where trying again may do: another writer, a network or a disk that did not answer."""
-    while error is not None:
-        transient = isinstance(error, (TableBusy, ConnectionError, TimeoutError))
-        if transient or any(word in str(error) for word in PASSING_WORDS):
-            return True
+    """Return true where another attempt may succeed: another writer, a network or a disk did not answer."""
+    return any(
+        isinstance(cause, (TableBusy, ConnectionError, TimeoutError))
+        or any(word in str(cause) for word in PASSING_WORDS)
+        for cause in _causes(error)
+    )
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the innermost cause of an error as one paragraph that ends with a full stop.
+
+    Spark's messages go on with plans, Java's with stacks and Python workers' with tracebacks: only the
+    sentence is kept.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    named = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    first = (java[-1:] or named[:1] or lines[:1] or [""])[0]
+    worker = _worker_error(lines) if "PythonException" in first or "PYTHON_EXCEPTION" in first else ""
+    text = re.sub(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?;?", "", worker or first)
+    # The class Java gives an error says nothing that its message does not.
+    text = re.sub(r"^[a-z]\w*(\.\w+)+: (?=\[)", "", " ".join(text.split()))
+    if not isinstance(error, RuntimeError) and type(error).__module__ == "builtins":
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    text = text if len(text) <= LONGEST_CAUSE else text[:LONGEST_CAUSE] + " ..."
+    return text if text.endswith((".", "...")) else f"{text or type(error).__name__}."
+
+
+def _worker_error(lines: list[str]) -> str:
+    """Return the last line of a Python worker's traceback: the exception the user's function raised."""
+    errors = [
+        line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b", line)
+    ]
+    ours = [line for line in errors if not line.startswith(("org.", "java.", "pyspark.", "py4j."))]
+    return ours[-1] if ours else ""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Return an error and what caused it, each once: an error may be named as its own cause."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
         error = error.__cause__
-    return False
 
 
-def _cause(text: str) -> str:
-    """Return the innermost cause Java names, else the first line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    named = [line for line in lines if line.startswith(": ")]
-    return (causes[-1:] or named[:1] or lines[:1] or ["unknown"])[0].removeprefix(": ")
+def _table_named_in(cause: str, lake: Lake) -> Path | None:
+    """Return the table whose file a cause names, None where it names none."""
+    named = re.search(rf"{re.escape(str(lake.root))}/\w+/(bronze|silver|gold|quarantine)/\w+", cause)
+    return Path(named[0]) if named else None

@@ -20,6 +20,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import OUTCOMES
 from medallion_assets.quarantine.held_poison import parted, take_out_gone
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.rows_out import prepare_many
 from medallion_assets.runtime.strategy import MicroBatch, choose_strategy
 from medallion_assets.runtime.write import Prepared, Target, Write, commit
 
@@ -57,6 +58,7 @@ def _prepared(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
         went, going = parted(changes.removed(batch.rows), quarantine)
         batch = replace(batch, rows=_as_changes(changes.added(batch.rows), went))
     prepare = choose_strategy(batch, table, lake)
+    prepare = prepare if table.rows_out == "one" else partial(prepare_many, prepare)
     try:
         prepared = prepare(batch, table, lake)
     except Exception as error:
@@ -96,9 +98,12 @@ def batch_of(
     """Return a micro-batch's numbers; those of rows recomputed count how they moved."""
     counts = prepared.counts
     moved = {name: n - counts.get(f"was:{name}", 0) for name, n in counts.items()}
+    read = sum(moved.get(word, 0) for word in OUTCOMES)
     return Batch(
         position=position,
-        read=sum(moved.get(word, 0) for word in OUTCOMES),
+        read=read,
+        # What is recomputed or replayed brings no new upstream row.
+        expanded=counts.get("expanded", read) if table.rows_out == "many" else 0,
         written=moved.get("good", 0),
         quarantined=moved.get("quarantine", 0),
         duplicates=moved.get("duplicate", 0),

@@ -5,14 +5,12 @@ nothing of it: they close the state that stands open, or bring the next ones.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
-from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
@@ -29,6 +27,7 @@ from medallion_assets.quality.history import SINCE, STOOD, states
 from medallion_assets.quality.judge import counted, judged
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.correct import with_gone
 from medallion_assets.runtime.write import Prepared
 
@@ -102,20 +101,20 @@ def prepare_in_order(
 
     def write(target: Lake, transaction: Transaction) -> None:
         append_refused(verdict, counts, table, target.quarantine(table), transaction)
-        _write(verdict.where("_outcome = 'good'"), before, table, target.path(table), transaction)
+        _write(verdict.where("_outcome = 'good'"), before, table, target, transaction)
 
     return Prepared(
         counts, "in order: the new events and the states that stood open", write, (verdict,), newest
     )
 
 
-def _write(good: DataFrame, before: DataFrame, table: Table, path: Path, transaction: Transaction) -> None:
-    kept = _kept(table)
+def _write(good: DataFrame, before: DataFrame, table: Table, target: Lake, transaction: Transaction) -> None:
+    kept, path = _kept(table), target.path(table)
     keys = good.select(*kept.keys).distinct()
     mine = of_keys(_open_states(before, kept), keys, "left_semi")
     shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
     events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
-    rows = laid_out(states(events, kept, None, events.limit(0)), table.layout, path, table.key)
+    rows = joining(states(events, kept, None, events.limit(0)), table, target)
     if kept.type == 1:
         upsert(with_gone(rows, keys, path, kept.keys), path, transaction, kept.keys)
     else:

@@ -21,6 +21,7 @@ from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound
 from medallion_assets.runtime.aggregates import Aggregate, aggregate_of, merged_as, with_partials
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.correct import with_gone
 from medallion_assets.runtime.write import Prepared
 
@@ -71,7 +72,7 @@ def _merge(
     partials: DataFrame, found: Aggregate, table: Table, target: Lake, transaction: Transaction
 ) -> None:
     path = target.path(table)
-    rows = laid_out(partials, table.layout, path, table.key)
+    rows = joining(partials, table, target)
     upsert(rows, path, transaction, found.keys, merged_as(found))
 
 
@@ -90,6 +91,7 @@ def _recompute(
     transaction: Transaction,
 ) -> None:
     path = target.path(table)
+    groups = joining(groups, table, target)
     rows = with_gone(groups, touched, path, found.keys) if found.keys else groups
     upsert(rows, path, transaction, found.keys)
 

@@ -15,6 +15,7 @@ from medallion_assets.delta.row_counts import rows_brought
 from medallion_assets.delta.stream import State
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.late_rows import open_rows, watermark_of
+from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.late_entries import prepare_late
 from medallion_assets.runtime.poison_of_groups import prepare_left_out
 from medallion_assets.runtime.write import Prepared, Target, commit
@@ -66,12 +67,13 @@ def write_groups(
 
 def _write(rows: DataFrame, table: Table, target: Lake, number: int, transaction: Transaction) -> None:
     path = target.path(table)
-    rows = laid_out(rows, table.layout, path, table.key)
-    if table.output_mode == "append" and number > 0:
-        append(rows, path, transaction)
-    elif table.output_mode == "complete" or number == 0:
+    whole = table.output_mode == "complete" or number == 0
+    rows = laid_out(rows, table.layout, path, table.key) if whole else joining(rows, table, target)
+    if whole:
         # State that begins with all of upstream replaces what was there.
         append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
+    elif table.output_mode == "append":
+        append(rows, path, transaction)
     else:
         upsert(rows, path, transaction, table.unique_by)
 

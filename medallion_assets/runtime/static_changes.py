@@ -15,6 +15,7 @@ from medallion_assets.delta.position import static_app_id
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import epoch, position, transaction
 from medallion_assets.lake.static_versions import batch_versions, followed_statics, last_static_versions
+from medallion_assets.quarantine.quarantined import JUDGED
 from medallion_assets.runtime.correct import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.flow import batch_of
 from medallion_assets.runtime.write import Target, commit
@@ -87,6 +88,8 @@ def _waiting(spark: SparkSession, table: Table, lake: Lake, read: Read, moved: D
     wanted = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by)
     fields = [*wanted.schema.fields, *(f for f in moved.schema.fields if f.name not in wanted.columns)]
     shape = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in fields)
-    held = spark.read.format("delta").load(str(path)).where(f"reason_class = '{JOIN}' AND status = '{OPEN}'")
+    # A rule may have refused a row for what the static row said: where the table follows, it is judged again.
+    which = JUDGED if read.follow else f"reason_class = '{JOIN}'"
+    held = spark.read.format("delta").load(str(path)).where(f"{which} AND status = '{OPEN}'")
     rows = held.select(F.from_json("row", shape).alias("r")).select("r.*")
     return rows.join(moved, list(read.on), "left_semi").select(*table.unique_by)

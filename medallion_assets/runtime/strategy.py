@@ -16,6 +16,7 @@ from medallion_assets.lake.static_versions import at_version, last_static_versio
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound
 from medallion_assets.quarantine.repairs import in_force
+from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.correct import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.in_order import (
     can_be_in_order,
@@ -85,9 +86,9 @@ def _appended(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
     asks = table.unique_by or table.one_each
     spark = batch.rows.sparkSession
     existing = at_version(spark, lake.path(table), own) if asks and own is not None else None
-    return prepare_rows(
-        derived(changes.added(batch.rows), table, lake, batch.static_versions), table, existing
-    )
+    rows = derived(changes.added(batch.rows), table, lake, batch.static_versions)
+    refuse_changed_columns(rows, table, lake)
+    return prepare_rows(rows, table, existing)
 
 
 def _recomputed(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:

@@ -7,6 +7,8 @@ SAFE = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    # Others read INT96, Spark's own choice, as nanoseconds, which overflow: the year 1 becomes 1754.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Dying while writing offsets/0 would else block the stream until a person deletes the checkpoint.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     # Corrections reach a table downstream as changes; a table that only appends pays nothing for it.

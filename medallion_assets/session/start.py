@@ -1,8 +1,10 @@
 """Starts the process's one Spark session, or gives the one that runs."""
 
+import logging
 import os
 import sys
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from medallion_assets.session.archive import archive_flags
@@ -11,6 +13,9 @@ from medallion_assets.session.jars import delta_jars, spark_jars_folder
 from medallion_assets.session.java import java_command
 from medallion_assets.session.options import ONE_MACHINE_JVM, SHORT_RUN_JVM, session_options
 from medallion_assets.settings import Settings
+
+REPEATING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""pyspark prints each error that it also raises, with 4 KB of Java stack, up to forty times a batch."""
 
 _OURS: list[tuple[Settings, SparkSession]] = []
 """The session that was started last, and what it was started with."""
@@ -55,5 +60,7 @@ def _started(settings: Settings, stays: bool) -> SparkSession:
     spark = builder.getOrCreate()
     # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
     spark.sparkContext.setLogLevel("FATAL")
+    for name in REPEATING_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     _OURS[:] = [(settings, spark)]
     return spark

@@ -1,12 +1,12 @@
-"""The rows a batch's commit holds, counted in the Parquet files it added, by the landing file they came from.
+"""What a batch's commits hold of each landing file: rows and values, counted in the Parquet files they added.
 
-Not by what Spark said it wrote: so that the count discovery made of a file has another to be held against.
+Not by what Spark said it wrote: the counts made of a file outside Spark need others to be held against.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,58 +16,90 @@ import pyarrow.parquet as pq
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import PENDING, Transaction
+from medallion_assets.sources.file_status import Found
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.value_books import (
+    FileColumns,
+    QueryColumns,
+    ValueBooks,
+    books_of,
+    columns_of,
+)
+from medallion_assets.sources.value_counts import ValueCounts
+
+FILE = "_source_file"
 
 
-@dataclass(frozen=True)
-class Committed:
-    """Rows a commit holds, by the file they came from."""
-
-    rows: Counter[str]
-    rescued: Counter[str]
-
-
-def committed_rows(path: Path, transaction: Transaction, file_column: str, rescued: str = "") -> Committed:
-    """Return what a batch's commits added, by source file; nothing where it made no commit.
+def account_of(
+    place: LoadTarget,
+    files: Sequence[Entry],
+    transaction: Transaction,
+    values: "Mapping[str, Future[ValueCounts]]",
+    query: QueryColumns,
+) -> Found:
+    """Return what a batch's commits hold of each of its files.
 
     Args:
-        path: The table, or its quarantine.
-        transaction: The batch.
-        file_column: The column that names the landing file.
-        rescued: The rescued data column, empty for none.
+        place: The table and its quarantine.
+        files: The files the batch loaded.
+        transaction: What was committed.
+        values: By path, the values each file holds.
+        query: What the table's query does with columns.
     """
+    fields = _fields(place.path)
+    names = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
+    parts = _added(place.path, transaction)
+    refused_parts = _added(place.quarantine, transaction.of_quarantine)
+    rescued = place.source.rescued
+    rows, rescues = _counted(parts, names.get(FILE, FILE), names.get(rescued, ""))
+    refused, _ = _counted(refused_parts, "source_file", "")
+    there = columns_of(fields)
+    there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
+    there.add_refused(refused_parts, rescued)
+    books = {}
+    for file in files:
+        let_go = file.records - rows[file.path] - refused[file.path]
+        try:
+            books[file.path] = books_of(file, values[file.path].result(), there, query, let_go)
+        except OSError as error:
+            books[file.path] = ValueBooks(uncounted={"*": f"the file could not be read again: {error}"})
+    return Found(rows, refused, rescues, books)
+
+
+def _counted(parts: Sequence[Path], file_column: str, rescued: str) -> tuple[Counter[str], Counter[str]]:
+    """Return, by landing file, the rows of data files and those with something in the rescued data column."""
     rows: Counter[str] = Counter()
     rescues: Counter[str] = Counter()
-    for part in _added(path, transaction):
-        names = _physical(path, [file_column, *([rescued] if rescued else [])])
-        columns = pq.read_table(
-            path / part, columns=[n for n in names if n in pq.read_schema(path / part).names]
-        )
-        rows.update(_counted(columns.column(0)))
-        if columns.num_columns > 1:
-            kept = columns.filter(columns.column(1).is_valid())
-            rescues.update(_counted(kept.column(0)))
-    return Committed(rows, rescues)
+    for part in parts:
+        there = pq.read_schema(part).names
+        columns = pq.read_table(part, columns=[n for n in (file_column, rescued) if n in there])
+        rows.update(_by_value(columns.column(file_column)))
+        if rescued in there:
+            kept = columns.filter(columns.column(rescued).is_valid())
+            rescues.update(_by_value(kept.column(file_column)))
+    return rows, rescues
 
 
-def _counted(files: pa.ChunkedArray) -> dict[str, int]:
-    counts = files.value_counts()
-    return {pair["values"]: pair["counts"] for pair in counts.to_pylist()}
+def _by_value(files: pa.ChunkedArray) -> dict[str, int]:
+    return {pair["values"]: pair["counts"] for pair in files.value_counts().to_pylist()}
 
 
-def _added(path: Path, transaction: Transaction) -> list[str]:
+def _added(path: Path, transaction: Transaction) -> list[Path]:
     """Return the data files that a batch's commits added: the table's one, or the quarantine's several."""
-    mine = transaction.commit_metadata.get(PENDING)
-    oldest = -1 if mine is None or transaction.before is None else transaction.before
-    found: list[str] = []
+    pending = transaction.commit_metadata.get(PENDING)
+    oldest = -1 if pending is None or transaction.before is None else transaction.before
+    found: list[Path] = []
     for info in log.newest_commits(path):
         if int(info["version"]) <= oldest:
             break
         actions = log.actions(path, int(info["version"])) or []
-        if mine is None and any(_is_of(a["txn"], transaction) for a in actions if "txn" in a):
-            return _files(actions)
+        added = [path / unquote(a["add"]["path"]) for a in actions if "add" in a]
+        if pending is None and any(_is_of(a["txn"], transaction) for a in actions if "txn" in a):
+            return added
         # What a batch took out of the quarantine rewrote files, too; only appends brought entries.
-        if mine and log.commit_metadata_of(info).get(PENDING) == mine and info.get("operation") == "WRITE":
-            found += _files(actions)
+        if pending and log.commit_metadata_of(info).get(PENDING) == pending and info["operation"] == "WRITE":
+            found += added
     return found
 
 
@@ -75,12 +107,9 @@ def _is_of(action: Mapping[str, Any], transaction: Transaction) -> bool:
     return (action["appId"], action["version"]) == (transaction.app_id, transaction.version)
 
 
-def _files(actions: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [unquote(a["add"]["path"]) for a in actions if "add" in a]
-
-
-def _physical(path: Path, names: list[str]) -> list[str]:
-    """Return the names columns have inside Parquet, which column mapping makes others."""
-    fields = json.loads(log.opened(path).schema().to_json())["fields"]
-    known = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
-    return [known.get(name, name) for name in names]
+def _fields(path: Path) -> list[dict[str, Any]]:
+    """Return the table's schema as the Delta log writes its fields, empty where there is no table."""
+    if not log.exists(path):
+        return []
+    fields: list[dict[str, Any]] = json.loads(log.opened(path).schema().to_json())["fields"]
+    return fields

@@ -8,10 +8,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from medallion_assets.settings import current_settings
-from medallion_assets.sources.discovery import DiscoveryOptions
+from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.load_target import NamedTable, source_of
+from medallion_assets.sources.listing import unknown
+from medallion_assets.sources.load_target import LoadTarget, NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
 
 MOST_FILES = 1000
@@ -27,6 +29,7 @@ class CopyResult:
         num_skipped_corrupt_files: Files that could not be read; a mended one is taken by a later call.
         load: The whole account, None after ``validate``.
         validation: What ``validate`` found, None without it.
+        message: Why no file was read, empty where some were.
     """
 
     num_affected_rows: int
@@ -34,6 +37,7 @@ class CopyResult:
     num_skipped_corrupt_files: int
     load: LoadResult | None = None
     validation: Validation | None = None
+    message: str = ""
 
 
 def copy_into(
@@ -84,12 +88,46 @@ def copy_into(
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
     place, only = named.place(settings.lake, state, source), {str(root / name) for name in files} or None
+    _refuse_files(root, files, source)
     look = DiscoveryOptions(settings.settle_seconds, only, force)
     if validate:
-        found = validated(place, look, spark, settings, -1 if validate == "ALL" else int(validate))
-        return CopyResult(0, 0, found.corrupt_files, validation=found)
+        judged = validated(place, look, spark, settings, _rows_to_validate(validate))
+        message = "" if judged.files else _nothing_read(root, source, pattern, place, look)
+        return CopyResult(0, 0, judged.corrupt_files, validation=judged, message=message)
     load = load_new(place, named.lease(settings.lake), spark, settings, look)
-    return CopyResult(load.rows_loaded, load.rows_loaded, load.files_refused, load)
+    message = "" if load.files else _nothing_read(root, source, pattern, place, look)
+    return CopyResult(load.rows_loaded, load.rows_loaded, load.files_refused, load, message=message)
+
+
+def _rows_to_validate(validate: int | str) -> int:
+    return -1 if str(validate).upper() == "ALL" else int(validate)
+
+
+def _refuse_files(root: Path, files: Sequence[str], source: Source) -> None:
+    if files and not root.is_dir():
+        raise SourceError(f"FILES names files below a folder, and {root} is none; nothing was read")
+    absent = [name for name in files if not (root / name).is_file()]
+    if absent:
+        names = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+        raise SourceError(f"FILES names {names}: there is no such file below {root}; nothing was read")
+    for name in files:
+        if why := source.passes_over(Path(name).name):
+            raise SourceError(f"FILES names {name}, which is never taken ({why}); nothing was read")
+
+
+def _nothing_read(root: Path, source: Source, pattern: str, place: LoadTarget, look: DiscoveryOptions) -> str:
+    """Say why a call read no file."""
+    matching = f" matches PATTERN {pattern!r}" if pattern else ""
+    if not any(unknown(root, source, {})):
+        return f"no file below {root}{matching or ' is meant for loading'}"
+    patient = replace(look, settle_seconds=0, again=False)
+    waiting = [
+        file.path for file in unseen_files(root, place.ledger, replace(source, settle_seconds=0), patient)
+    ]
+    if waiting:
+        words = f"{len(waiting)} files are too young or cannot be read yet and wait for a later call"
+        return f"{words}: {waiting[0]}"
+    return f"every file below {root} that{matching or ' is meant for loading'} was loaded before"
 
 
 def _refuse_contradictions(files: Sequence[str], pattern: str, force: bool) -> None:
@@ -115,6 +153,6 @@ def _defaults(
     return {
         "infer_column_types": str(infer).lower() == "true",
         "schema_evolution_mode": "addNewColumns" if merge_schema else "failOnNewColumns",
-        "rescued_data_column": "",
+        "mistyped": "QUARANTINE",
         **readers,
     }

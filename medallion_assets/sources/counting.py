@@ -73,8 +73,8 @@ def _xml(path: Path, source: Source) -> Contents:
 def _native(path: Path, source: Source) -> Contents:
     if source.format == "binaryFile":
         return Contents(tag_of(path), 1, "native")
-    records, schema = footer(path, source.format)
-    return Contents(tag_of(path), records, "rows" if source.format == "avro" else "native", schema)
+    records, layout, schema = footer(path, source.format)
+    return Contents(tag_of(path), records, layout, schema)
 
 
 COUNTERS: dict[str, Callable[[Path, Source], Contents]] = {

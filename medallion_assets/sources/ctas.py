@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
+from medallion_assets.delta.commit import TIMES, configured
 from medallion_assets.delta.lease import held
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -55,4 +56,5 @@ def create_table_as(
 def _write(rows: DataFrame, path: Path, key: str) -> None:
     note = json.dumps({"run_id": uuid.uuid4().hex, "table": key, "query": "CTAS"})
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.option("userMetadata", note).save(str(path))
+    with configured(rows.sparkSession, TIMES):
+        writer.option("userMetadata", note).save(str(path))

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    NullType,
     ShortType,
     StructField,
     StructType,
@@ -127,8 +128,10 @@ def _merged(
 
 
 def _type(old: DataType, new: DataType, at: str, widening: bool, growth: SchemaDiff) -> DataType:
-    if old == new or new.simpleString() in ("void", "null"):
+    if old == new or isinstance(new, NullType):
         return old
+    if isinstance(old, NullType):
+        return new
     if isinstance(old, StructType) and isinstance(new, StructType):
         return _struct(old, new, at + ".", widening, growth)
     if isinstance(old, ArrayType) and isinstance(new, ArrayType):

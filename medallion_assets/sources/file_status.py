@@ -3,6 +3,7 @@
 An append-only Delta table; a file's newest row is how it stands.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from deltalake import Transaction as DeltaTransaction
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.value_books import ValueBooks
 
-LOADED, MISSING, CORRUPT = "LOADED", "MISSING", "CORRUPT"
-UNTAKEN = (MISSING, CORRUPT)
+LOADED, MISSING, CORRUPT, POSTPONED = "LOADED", "MISSING", "CORRUPT", "POSTPONED"
+UNTAKEN = (MISSING, CORRUPT, POSTPONED)
+LAST_FILES = 1000
+"""Files of the last load that a report looks at."""
 GONE = "it was removed or changed between discovery and reading"
 
 COLUMNS = pa.schema(
@@ -40,6 +44,10 @@ COLUMNS = pa.schema(
         pa.field("rows_quarantined", pa.int64()),
         pa.field("rows_rescued", pa.int64()),
         pa.field("rows_dropped", pa.int64()),
+        pa.field("values_read", pa.int64()),
+        pa.field("values_unaccounted", pa.string()),
+        pa.field("values_uncounted", pa.string()),
+        pa.field("values_unkept", pa.string()),
         pa.field("batch_id", pa.int64()),
         pa.field("run_id", pa.string()),
     ]
@@ -48,11 +56,12 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True)
 class Found:
-    """What a batch's commits hold of each file: rows, refused records, rows with rescued data."""
+    """What a batch's commits hold of each file: rows, refused records, rows with rescued data, values."""
 
     rows: Counter[str]
     refused: Counter[str]
     rescued: Counter[str]
+    values: Mapping[str, ValueBooks]
 
 
 def record(
@@ -80,6 +89,7 @@ def record(
             "status": LOADED, "rows_read": f.records, "rows_loaded": found.rows[f.path],
             "rows_quarantined": found.refused[f.path], "rows_rescued": found.rescued[f.path],
             "rows_dropped": f.records - found.rows[f.path] - found.refused[f.path] if drops else 0,
+            **_values(found.values[f.path]),
         }
         for f in files
     ]  # fmt: skip
@@ -88,6 +98,17 @@ def record(
         for f, why in untaken.items()
     ]
     add(ledger, [*loaded, *lost], transaction)
+
+
+def postpone(ledger: Path, files: Sequence[Entry], transaction: Transaction) -> None:
+    """Append a row for each file of an earlier call's batch that this call does not choose.
+
+    The file counts as unknown from then on, so that the next call that chooses it takes it.
+    """
+    why = "its load failed, and the call after it chose other files"
+    signed = {"batch_id": transaction.batch_id, "run_id": transaction.run_id}
+    now = {"processed_time": datetime.now(timezone.utc), "status": POSTPONED, "reason": why}
+    add(ledger, [_fixed(file) | now | signed for file in files])
 
 
 def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None = None) -> None:
@@ -154,6 +175,37 @@ def lost(ledger: Path) -> dict[str, dict[str, Any]]:
     query = QueryBuilder().register("files", log.opened(path))
     found = pa.table(query.execute(f"SELECT * FROM ({newest}) WHERE turn = 1 AND status IN {UNTAKEN}"))
     return {row["path"]: row for row in found.to_pylist()}
+
+
+def unaccounted_values(ledger: Path) -> dict[str, dict[str, int]]:
+    """Return, by landing file, the columns whose values do not balance as the file was loaded last."""
+    wrong = log.rows(outcomes_of(ledger), "SELECT DISTINCT path FROM t WHERE values_unaccounted IS NOT NULL")
+    if not wrong:
+        return {}
+    known = newest(ledger)
+    texts = {row["path"]: known[row["path"]]["values_unaccounted"] for row in wrong}
+    return {path: json.loads(text) for path, text in texts.items() if text}
+
+
+def last_values(ledger: Path) -> tuple[int, dict[str, str], dict[str, int]]:
+    """Return, of the files loaded last together, values read, and by column those not counted or not kept."""
+    rows = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
+    rows = [row for row in rows if row["run_id"] == rows[0]["run_id"]]
+    uncounted: dict[str, str] = {}
+    unkept: Counter[str] = Counter()
+    for row in rows:
+        uncounted |= json.loads(row["values_uncounted"] or "{}")
+        unkept.update(json.loads(row["values_unkept"] or "{}"))
+    return sum(row["values_read"] or 0 for row in rows), uncounted, dict(unkept)
+
+
+def _values(books: ValueBooks) -> dict[str, Any]:
+    texts = {
+        f"values_{name}": json.dumps(found, ensure_ascii=False) if found else None
+        for name in ("unaccounted", "uncounted", "unkept")
+        for found in [getattr(books, name)]
+    }
+    return {"values_read": books.read, **texts}
 
 
 def _fixed(file: Entry) -> dict[str, Any]:

@@ -33,8 +33,12 @@ def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], sta
         return _of_headers(spark, source, files, staging)
     if source.format in ("json", "xml"):
         return of_objects(spark, source, files, staging)
-    schemas = [columnar_frame(spark, group, source, staging).schema for group in groups(files)]
-    return reduce(lambda a, b: grown(a, b, widening=True).schema, map(storable_columns, schemas))
+    # A file without a row has columns, too.
+    frames = [columnar_frame(spark, group, source, staging) for group in groups(files, also_empty=True)]
+    schemas = [StructType(frame.fields) for frame in frames]
+    most = source.max_columns
+    whole = reduce(lambda a, b: grown(a, b, widening=True, max_columns=most).schema, schemas, StructType())
+    return storable_columns(whole)
 
 
 def declared(source: Source) -> StructType:

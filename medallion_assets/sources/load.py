@@ -16,10 +16,11 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
-from medallion_assets.sources.committed import committed_rows
+from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.ledger import ADMITTED, Entry, admitted_between
 from medallion_assets.sources.load_records import Loaded, load_whole
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.poison_files import is_of_a_file, unreadable
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
 from medallion_assets.sources.replacing import (
@@ -30,6 +31,7 @@ from medallion_assets.sources.replacing import (
     superseded,
 )
 from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.value_books import QueryColumns, count_in_background
 
 Writer = Callable[[DataFrame | None, Loaded, str], Mapping[str, int]]
 """Commits good rows (None for a batch without files), what is known of them, and a predicate on rows they
@@ -37,7 +39,12 @@ replace (empty for none); returns counts of its own. Its commit on the table is 
 
 
 def load_files(
-    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction, write: Writer
+    spark: SparkSession,
+    files: Sequence[Entry],
+    place: LoadTarget,
+    transaction: Transaction,
+    write: Writer,
+    kept: Callable[[], frozenset[str] | None] = lambda: None,
 ) -> Loaded:
     """Load the files of a micro-batch and return what became of their records.
 
@@ -50,6 +57,8 @@ def load_files(
         place: Where they go.
         transaction: What is committed.
         write: Commits good rows.
+        kept: Returns, after the write, the columns of the records that the table's query passed on as they
+            were; None where it has no query.
 
     Raises:
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
@@ -62,6 +71,7 @@ def load_files(
     clear_quarantine(spark, again, place.quarantine, transaction)
     # Delta wants every row it writes to match what it replaces: new files' too.
     predicate = among("_source_file", [file.path for file in there]) if again else ""
+    values = count_in_background(there, source)
     staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
 
     def load(untaken: dict[Entry, str]) -> Loaded:
@@ -75,7 +85,8 @@ def load_files(
         loaded = load_whole(
             spark, taken, known, place, staging, transaction, partial(_with, write, predicate)
         )
-        _record(place, taken, untaken, transaction, started)
+        account = account_of(place, taken, transaction, values, _query_columns(source, loaded.columns, kept()))
+        _record(place, taken, account, untaken, transaction, started)
         return loaded
 
     gone = dict.fromkeys(missing, outcomes.GONE)
@@ -146,18 +157,25 @@ def finish_statuses(place: LoadTarget) -> None:
         untaken = {file: batch.untaken[file.path] for file in files if file.path in batch.untaken}
         taken = [file for file in files if file not in untaken]
         transaction = Transaction(app, batch.position, {"run_id": batch.run_id, "table": place.key})
-        _record(place, taken, untaken, transaction, datetime.now(timezone.utc))
+        kept = None if batch.kept is None else frozenset(batch.kept)
+        query, values = _query_columns(place.source, batch.columns, kept), count_in_background(taken, place.source)
+        account = account_of(place, taken, transaction, values, query)
+        _record(place, taken, account, untaken, transaction, datetime.now(timezone.utc))
 
 
 def _record(
     place: LoadTarget,
     files: list[Entry],
+    account: outcomes.Found,
     untaken: dict[Entry, str],
     transaction: Transaction,
     started: datetime,
 ) -> None:
-    good = committed_rows(place.path, transaction, "_source_file", place.source.rescued)
-    refused = committed_rows(place.quarantine, transaction.of_quarantine, "source_file").rows
-    found = outcomes.Found(good.rows, refused, good.rescued)
     drops = place.source.malformed == "DROPMALFORMED"
-    outcomes.record(place.ledger, files, found, transaction, started, untaken, drops)
+    outcomes.record(place.ledger, files, account, transaction, started, untaken, drops)
+
+
+def _query_columns(source: Source, columns: Sequence[str], kept: frozenset[str] | None) -> QueryColumns:
+    """Return what a batch's query did with the columns of its records; a select list computes them all."""
+    passed = frozenset({source.rescued}) if source.select else kept
+    return QueryColumns(frozenset(columns), passed, source.rescued)

@@ -13,6 +13,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.reading import partition_keys
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.table_features import ready_for
 
@@ -30,6 +31,7 @@ class Loaded:
         growth: What the files asked of the schema.
         replaced: For files that came again changed: records before, records now.
         untaken: Files that were gone, changed or damaged, each with the reason.
+        columns: Those the files were read with, without the folders'.
     """
 
     files: int = 0
@@ -40,6 +42,7 @@ class Loaded:
     growth: SchemaDiff | None = None
     replaced: dict[str, list[int]] = field(default_factory=dict)
     untaken: dict[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
 
 def load_whole(
@@ -74,7 +77,8 @@ def load_whole(
     try:
         facts = {name: int(n) for name, n in records.agg(*_facts(source)).collect()[0].asDict().items()}
         loaded = replace(
-            known, files=len(files), malformed=facts["malformed"], rescued=facts["rescued"], growth=growth
+            known, files=len(files), malformed=facts["malformed"], rescued=facts["rescued"], growth=growth,
+            columns=tuple(name for name in growth.schema.names if name not in partition_keys(files, source)),
         )
         if loaded.malformed:
             write_malformed(records, files, place, transaction)

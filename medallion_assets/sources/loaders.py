@@ -1,5 +1,6 @@
 """What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
 
+import os
 import uuid
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +23,14 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import clean_source
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
+from medallion_assets.sources.errors import NewColumns
+from medallion_assets.sources.evolution import OURS
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.listing import unknown
 from medallion_assets.sources.load import files_of, finish_statuses, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
 
@@ -44,6 +50,8 @@ class LoadResult:
         rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
         files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
         files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
+        values_unaccounted: By landing file and column, values read that are nowhere; empty, or the load
+            lost some.
         path, quarantine, ledger: Where the tables are.
         version: The table's Delta version afterwards, None where there is none yet.
     """
@@ -56,6 +64,7 @@ class LoadResult:
     rows_dropped: int
     files_refused: int
     files_missing: int
+    values_unaccounted: dict[str, dict[str, int]]
     path: Path
     quarantine: Path
     ledger: Path
@@ -87,12 +96,13 @@ def load_new(
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
         finish_statuses(place)
+        chosen = chosen_paths(place.source, look) if _is_behind(place, checkpoint) else None
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
             discover(Path(place.source.path), place.ledger, place.source, look)
             if _is_behind(place, checkpoint):
                 session = spark or start_session(settings)
-                _stream(session, place, checkpoint, run_id)
+                _stream(session, place, checkpoint, run_id, chosen)
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
@@ -112,7 +122,26 @@ def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
     return at < newest or unfinished(place.path, place.quarantine) is not None
 
 
-def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str) -> None:
+def chosen_paths(source: Source, look: DiscoveryOptions) -> set[str]:
+    """Return the paths of all files this call asks for, loaded before or not."""
+    listed = (file.path for file in unknown(Path(source.path), source, {}))
+    return {path for path in listed if look.only is None or path in look.only}
+
+
+def _without_unchosen(
+    files: list[Entry], chosen: set[str] | None, place: LoadTarget, transaction: Transaction
+) -> list[Entry]:
+    """Return a batch without the files of an earlier, failed call that this call does not choose."""
+    if chosen is None:
+        return files
+    left = [file for file in files if file.path not in chosen and os.path.lexists(file.path)]
+    outcomes.postpone(place.ledger, left, transaction)
+    return [file for file in files if file not in left]
+
+
+def _stream(
+    spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str, chosen: set[str] | None
+) -> None:
     # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
@@ -127,11 +156,27 @@ def _stream(spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: st
         metadata = {"run_id": run_id, "table": place.key, "epoch": 0}
         before = log.version(place.quarantine)
         transaction = Transaction(app_id(place.key, 0), version, metadata, before)
-        files = files_of(rows, place.ledger, after, version)
+        # The files this call discovered itself come after, and are chosen.
+        files = _without_unchosen(files_of(rows, place.ledger, after, version), chosen, place, transaction)
         load_files(spark, files, place, transaction, partial(_commit, spark, place, transaction))
 
     look_ahead(place, position)
     run_streaming_query(as_commits(spark, place.ledger, position), write, checkpoint, place.key)
+
+
+def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
+    """Raise where rows have columns the table lacks, and the source's mode says that none may join.
+
+    Raises:
+        NewColumns: There are some; nothing was written.
+    """
+    if place.source.evolution != "failOnNewColumns" or not log.exists(place.path):
+        return
+    there = {name.lower() for name, _ in log.schema(place.path)}
+    new = {f.name: f.dataType.simpleString() for f in rows.schema.fields if f.name.lower() not in there}
+    added = {name: kind for name, kind in new.items() if not OURS.fullmatch(name)}
+    if added:
+        raise NewColumns(place.source.name, added, [place.source.path])
 
 
 def _commit(
@@ -142,6 +187,8 @@ def _commit(
     loaded: Loaded,
     replace_where: str,
 ) -> dict[str, int]:
+    if rows is not None:
+        refuse_new_columns(rows, place)
     good = rows.count() if rows is not None else 0
     refused = loaded.malformed if place.source.malformed == "QUARANTINE" else 0
     batch = Batch(
@@ -154,6 +201,7 @@ def _commit(
         rescued=loaded.rescued,
         missing=loaded.missing,
         untaken=loaded.untaken,
+        columns=list(loaded.columns),
         run_id=transaction.run_id,
     )
     stamped = stamp(transaction, place.path, "", batch)
@@ -183,6 +231,7 @@ def _account(place: LoadTarget, run_id: str) -> LoadResult:
         rows_dropped=dropped,
         files_refused=refused + lost.count(outcomes.CORRUPT),
         files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
+        values_unaccounted=outcomes.unaccounted_values(place.ledger),
         path=place.path,
         quarantine=place.quarantine,
         ledger=place.ledger,

@@ -9,6 +9,7 @@ from sqlglot.errors import SqlglotError
 
 from medallion_assets.sources.intervals import seconds_of
 from medallion_assets.sources.reader_options import MALFORMED
+from medallion_assets.sources.select_list import select_problems
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
@@ -19,6 +20,7 @@ LEAST_DAYS_TO_DELETE = 7
 """As in Auto Loader: what is deleted cannot be read again."""
 
 OVERWRITES = ("ignore", "append", "replace")
+MISTYPED = ("RESCUE", "QUARANTINE")
 FIXED = ("text", "binaryFile")
 """Formats whose columns never change."""
 
@@ -38,6 +40,10 @@ def problems_of(source: "Source") -> list[str]:
         problems.append("a schema is fixed; to let it grow, give its columns as schema_hints instead")
     if source.malformed not in MALFORMED:
         problems.append(f"malformed={source.malformed!r} is not one of {', '.join(MALFORMED)}")
+    if source.mistyped not in ("", *MISTYPED):
+        problems.append(f"mistyped={source.mistyped!r} is not one of {', '.join(MISTYPED)}")
+    if source.mistyped == "RESCUE" and not source.rescued:
+        problems.append("mistyped='RESCUE' needs a rescued_data_column")
     if source.allow_overwrites not in OVERWRITES:
         problems.append(f"allow_overwrites={source.allow_overwrites!r} is not one of {', '.join(OVERWRITES)}")
     for column in (source.rescued_data_column or RESCUED, source.corrupt_column):
@@ -45,7 +51,7 @@ def problems_of(source: "Source") -> list[str]:
             problems.append(f"{column!r} is no column name")
     if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
         problems.append("a trigger takes at least one file and one byte, a table has at least one column")
-    return [*problems, *_wrong_times(source), *_wrong_cleaning(source)]
+    return [*problems, *_wrong_times(source), *_wrong_cleaning(source), *select_problems(source)]
 
 
 def _wrong_cleaning(source: "Source") -> list[str]:

@@ -26,8 +26,11 @@ class Source:
         infer_column_types: Types from the values for json, csv and xml; without it their columns are
             strings, as Auto Loader has it, and no value is mistyped.
         schema_evolution_mode: One of ``EVOLUTION_MODES``; ``addNewColumns`` without a schema, ``none`` with.
-        rescued_data_column: Where fields that no column takes go; ``_rescued_data`` where the schema is
-            inferred or the mode is ``rescue``, none (empty) otherwise.
+        rescued_data_column: Where fields that no column takes go, ``_rescued_data``; with an empty name
+            nowhere: they are left out.
+        mistyped: What becomes of a value that does not fit its column: ``RESCUE`` keeps it in the rescued
+            data column, ``QUARANTINE`` treats its record as ``malformed`` says. ``RESCUE`` where the schema
+            is inferred, the mode is ``rescue`` or ``rescued_data_column`` is given; else ``QUARANTINE``.
         malformed: ``QUARANTINE``; or as in Spark ``PERMISSIVE`` (the record in ``corrupt_column``),
             ``DROPMALFORMED`` (counted) or ``FAILFAST`` (nothing of the batch is written).
         corrupt_column: The column ``PERMISSIVE`` keeps malformed records in.
@@ -64,6 +67,7 @@ class Source:
     infer_column_types: bool = False
     schema_evolution_mode: str = ""
     rescued_data_column: str | None = None
+    mistyped: str = ""
     malformed: str = "QUARANTINE"
     corrupt_column: str = CORRUPT
     bad_records_path: str = ""
@@ -104,7 +108,14 @@ class Source:
             return ""
         if self.rescued_data_column is not None:
             return self.rescued_data_column
-        return RESCUED if self.evolution == "rescue" or not self.schema else ""
+        return RESCUED
+
+    @property
+    def rescues_values(self) -> bool:
+        """Return true where a value that does not fit its column is kept in the rescued data column."""
+        if self.mistyped or not self.rescued:
+            return self.mistyped == "RESCUE"
+        return bool(self.rescued_data_column) or self.evolution == "rescue" or not self.schema
 
     @property
     def learns(self) -> bool:

@@ -14,8 +14,8 @@ from medallion_assets.sources.formats.json_documents import as_documents
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import Wrapping, wrapping
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import POSITION
 
-POSITION = "_position"
 MOST = 100_000
 """Records of a batch whose place is looked for: beyond it the file itself is what is wrong."""
 
@@ -24,7 +24,7 @@ LoadTarget = tuple[str, str, int, str]
 
 
 def with_positions(refused: DataFrame, files: Sequence[Entry], source: Source) -> DataFrame:
-    """Add ``_position`` STRING: ``line 17``, or ``record 3`` where records are no lines; NULL if unknown.
+    """Add ``_check_position`` STRING: ``line 17``, or ``record 3`` where records are no lines; else NULL.
 
     Args:
         refused: ``_raw`` and ``_source_file`` STRING; read twice, so best cached.

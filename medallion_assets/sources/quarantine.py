@@ -1,8 +1,9 @@
 """The quarantine's rows: one shape for every table, so that one reader shows them all.
 
-Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON), ``rules``
-ARRAY<STRING>, ``reason_class`` STRING (see ``REASONS``), ``source_file``
-STRING, ``position`` STRING (``line 17``; NULL where the reader cannot tell), ``batch_id`` BIGINT,
+Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON), ``raw_base64`` STRING
+(the record's bytes as they are in its file, where ``row`` cannot show them exactly, else NULL), ``rules``
+ARRAY<STRING>, ``reason_class`` STRING (see ``REASONS``), ``source_file`` STRING, ``position`` STRING
+(``line 17``, or ``record 3`` where records are not lines; NULL for rows of a query), ``batch_id`` BIGINT,
 ``run_id`` STRING, ``quarantined_at`` TIMESTAMP (first seen), ``status`` STRING (``open``, ``replayed``,
 ``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replay_id`` STRING, ``repaired`` STRING (what
 the last replay made of ``row``), ``note`` STRING (why a person discarded it).
@@ -23,7 +24,7 @@ REASONS = {
     KEY: "its key is missing, or stands already where each may stand once",
     LATE: "its window was closed when it came",
     JOIN: "what it refers to is not known",
-    QUERY: "the query failed on it",
+    QUERY: "the query failed on it, or gave no row of it",
 }
 """Reason classes. Of the first two ``row`` is the raw record, of the others a row as JSON."""
 
@@ -32,13 +33,22 @@ RAW = f"reason_class IN ('{PARSE}', '{SCHEMA}')"
 
 NO_FIT = "does not fit the schema"
 """How the reasons of records begin that are sound and fit no row."""
+GAVE_NO_ROW = "gave_no_row"
+"""As a rule: an upstream row of which a query gave no row that may give many (``rows_out``)."""
 OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
 
 ENTRY = "_check_entry"
 """A column of rows that came out of quarantine: the entry each was. Judged with them, never written."""
 
+POSITION, BYTES = "_check_position", "_check_bytes"
+"""Columns of records that could not be rows: where each is in its file, and its bytes as base64 where its
+text is not exact. Frames of records may lack them; both names are reserved."""
+
 TRIED = "_check_tried"
 """Beside it: true where the replay under way tries it."""
+
+NEW_ROW, NEW_REPAIRED = "_check_row", "_check_repaired"
+"""Beside it: the texts the entry has from now on, where the row is not to the letter what it was."""
 
 AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 """How rows are written as text. Spark's own form of a time ends at the millisecond."""
@@ -60,10 +70,11 @@ def shaped(
     return refused.select(
         _of(refused, ENTRY, F.expr("uuid()")).alias("entry_id"),
         row.alias("row"),
+        _of(refused, BYTES).alias("raw_base64"),
         rules.alias("rules"),
         reason_class.alias("reason_class"),
         _of(refused, "_source_file").alias("source_file"),
-        _of(refused, "_position").alias("position"),
+        _of(refused, POSITION).alias("position"),
         F.lit(batch_id).cast("bigint").alias("batch_id"),
         F.lit(run_id).alias("run_id"),
         F.current_timestamp().alias("quarantined_at"),

@@ -6,16 +6,19 @@ Frames out carry the source's columns, its rescued data column where it has one,
     ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
 """
 
+import glob
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta.names import quoted
+from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.columnar import columnar_records
 from medallion_assets.sources.formats.csv import csv_records
 from medallion_assets.sources.formats.json import json_records
@@ -35,26 +38,43 @@ def records_of(
     spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
     """Return one row per record of the files; see the module for its columns."""
-    keys = [key for key in partition_keys(files, source) if key in schema.names]
+    folders = {key.lower() for key in partition_keys(files, source)}
+    keys = [name for name in schema.names if name.lower() in folders]
     own = StructType([field for field in schema.fields if field.name not in keys])
     frames = [_read(spark, group, source, own, staging) for group in groups(files)] or [
         _none(spark, own, source)
     ]
-    return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema)
+    return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema, root_of(source.path))
 
 
 def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
-    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are."""
+    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are.
+
+    Only folders below the source count. Of keys that differ in case only the first is the column.
+    """
     if source.partition_columns is not None:
         return list(source.partition_columns)
-    found = {key: None for file in files for key in PARTITION.findall(file.path)}
-    return list(found)
+    root = root_of(source.path)
+    found: dict[str, str] = {}
+    for file in files:
+        for key in PARTITION.findall(file.path.removeprefix(root)):
+            if is_column(key):
+                found.setdefault(key.lower(), key)
+    return list(found.values())
 
 
-def groups(files: Sequence[Entry]) -> list[list[Entry]]:
+def root_of(location: str) -> str:
+    """Return the folder that a source begins at: of a glob, the one before its first pattern."""
+    path = Path(location)
+    if not location or path.is_dir():
+        return location
+    return str(next(p for p in path.parents if not glob.has_magic(str(p)) or p.is_dir()))
+
+
+def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
     """Return files that can share a reader together: the same layout and the same header or schema."""
-    # A file without a record may have no header either, and no reader takes it.
-    full = [file for file in files if file.records]
+    # A text file without a record may have no header either, and no reader takes it.
+    full = [file for file in files if file.records or also_empty]
     plain = {file.header for file in full if file.layout == "lines"}
     alike: dict[tuple[str, str], list[Entry]] = {}
     for file in full:
@@ -85,16 +105,17 @@ def _read(
     return columnar_records(spark, files, source, schema, staging)
 
 
-def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType) -> DataFrame:
+def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType, root: str) -> DataFrame:
     if not keys:
         return frame
-    mine = [_partition(key).try_cast(schema[key].dataType).alias(key) for key in keys]
+    folders = [_partition(key, root).try_cast(schema[key].dataType).alias(key) for key in keys]
     tail = [c for c in frame.columns if c not in schema.names]
     own = [c for c in frame.columns if c in schema.names and c not in keys]
-    return frame.select(*map(quoted, own), *mine, *map(quoted, tail))
+    return frame.select(*map(quoted, own), *folders, *map(quoted, tail))
 
 
-def _partition(key: str) -> Column:
-    value = F.regexp_extract("_source_file", f"/{key}=([^/]*)/", 1)
+def _partition(key: str, root: str) -> Column:
+    below = F.expr(f"substring(_source_file, {len(root) + 1})")
+    value = F.regexp_extract(below, f"(?i)/{key}=([^/]*)/", 1)
     decoded = F.coalesce(F.try_url_decode(F.replace(value, F.lit("+"), F.lit("%2B"))), value)
     return F.when((value != "") & (value != NO_PARTITION), decoded)

@@ -53,7 +53,8 @@ def schema_for(
     brought = _brought_by(spark, source, files, staging, growth.added) if known else {}
     # The first schema is no change.
     whole = replace(growth, schema=schema, brought_by=brought) if known else SchemaDiff(schema)
-    if schema != base:
+    # Files without a record may name no column, and are not to fix the schema at none.
+    if schema != base and schema.fields:
         write_version(folder, whole, source, [file.path for file in files], transaction)
     return whole
 
@@ -66,7 +67,8 @@ def schema_beforehand(source: Source, files: Sequence[Entry], folder: Path) -> S
 
 def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> StructType:
     """Return the schema with the folders' columns and the hints' types."""
-    keys = [key for key in partition_keys(files, source) if key not in schema.names]
+    lower = {name.lower() for name in schema.names}
+    keys = [key for key in partition_keys(files, source) if key.lower() not in lower]
     columns = [*schema.fields, *(StructField(key, StringType()) for key in keys)]
     return with_hints(StructType(columns), source.schema_hints)
 

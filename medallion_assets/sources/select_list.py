@@ -1,54 +1,206 @@
-"""COPY INTO's select list: columns as SQL, where a value that cannot be cast is refused, not fatal."""
+"""COPY INTO's select list: SQL columns, where a record that an expression fails on is refused alone.
+
+Spark's SQL is strict: one value that does not fit ends the whole load. Here each expression is evaluated by
+Spark's own rules, inside ``TryEval``, and what it throws for a record is caught for that record.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import sqlglot
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.classic.column import Column as ClassicColumn
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from medallion_assets.delta.names import quoted
-from medallion_assets.sources.options import Source
+from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.evolution import is_column
+from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT
+from medallion_assets.sources.rescue import FILE_PATH, as_json
+
+if TYPE_CHECKING:
+    from medallion_assets.sources.options import Source
 
 DIALECT = "databricks"
-"""sqlglot's name for the Spark SQL whose casts are strict, as Spark 4's are."""
-
 PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at")
+ANSI = "spark.sql.ansi.enabled"
+FILE_NAME = re.compile(r"\binput_file_(name|block_\w+)\s*\(", re.IGNORECASE)
+LONGEST_TEXT = 300
+"""Characters of an expression that a reason repeats."""
+
+SEVERAL_ROWS = (exp.Explode, exp.Inline, exp.Stack, exp.UDTF)
+SEVERAL_RECORDS = (exp.AggFunc, exp.Window, exp.Query)
 
 
-def selected(records: DataFrame, source: Source) -> DataFrame:
-    """Return the records with the list's columns; a record one of whose casts fails has a ``_reason``.
+def select_problems(source: "Source") -> list[str]:
+    """Return what is wrong with a select list that can be seen without Spark."""
+    problems, names = [], []
+    for text in source.select:
+        try:
+            expression = sqlglot.parse_one(text, dialect=DIALECT)
+        except SqlglotError as error:
+            problems.append(f"select column {text!r} is not SQL: {str(error).splitlines()[0]}")
+            continue
+        problems += _expression_problems(text, expression)
+        if not isinstance(expression, exp.Star):
+            names.append(_name(expression))
+            problems += _name_problems(text, names[-1], source.rescued)
+    repeated = {name for name in names if name and [n.lower() for n in names].count(name.lower()) > 1}
+    return [*problems, *(f"two select columns are called {name!r}" for name in sorted(repeated))]
 
-    Spark's casts are strict: one value that does not fit would fail the whole load. Each becomes a
-    ``try_cast``, and a value that was there and is gone after it refuses its record.
+
+def _expression_problems(text: str, expression: exp.Expr) -> Iterator[str]:
+    if expression.find(*SEVERAL_ROWS):
+        yield (
+            f"select column {text!r} makes several rows, or none, of a record, and a load accounts for each "
+            "record; load the array as it is and explode it in a silver table's query or in create_table_as"
+        )
+    elif expression.find(*SEVERAL_RECORDS):
+        yield (
+            f"select column {text!r} reads more than its own record; a select list is evaluated record by "
+            "record: compute it in a table's query or in create_table_as"
+        )
+    if FILE_NAME.search(text):
+        yield f"select column {text!r}: use _metadata.file_path or _metadata.file_name for the record's file"
+
+
+def _name_problems(text: str, name: str, rescued: str) -> Iterator[str]:
+    if not name:
+        yield f"select column {text!r} has no name: write {text} AS a_name"
+    elif name != rescued and not is_column(name):
+        yield (
+            f"select column {text!r}: no column can be called {name!r}, a name that the engine, Delta or "
+            "the table gives a meaning of its own; choose another with AS"
+        )
+
+
+def _name(expression: exp.Expr) -> str:
+    """Return the column's name as Spark would give it, empty where it has none worth having."""
+    inner = expression
+    while isinstance(inner, exp.Cast):
+        inner = inner.this
+    return expression.alias or (inner.name if isinstance(inner, (exp.Column, exp.Dot)) else "")
+
+
+def selected(records: DataFrame, source: "Source") -> DataFrame:
+    """Return the records with the list's columns; a record an expression fails on has a ``_reason``.
+
+    Args:
+        records: The columns of ``reading``.
+        source: Has the list. ``*`` is every column of the files; ``_metadata`` has ``file_path``,
+            ``file_name`` and ``file_modification_time``.
+
+    Raises:
+        SourceError: Spark cannot resolve an expression, or two columns have one name.
     """
-    parsed = [sqlglot.parse_one(text, dialect=DIALECT) for text in source.select]
-    failures = [
-        _failed(cast)
-        for expression in parsed
-        for cast in expression.find_all(exp.Cast)
-        if type(cast) is exp.Cast
-    ]
-    columns = [F.expr(lenient(expression)) for expression in parsed]
     own = [c for c in records.columns if c not in (*PROVENANCE, source.rescued)]
-    wrong = F.concat_ws("; ", *failures) if failures else F.lit("")
-    reason = F.coalesce("_reason", F.when(wrong != "", wrong))
-    raw = F.coalesce("_raw", F.when(reason.isNotNull(), F.to_json(F.struct(*map(quoted, own)))))
+    columns = _columns(source, own)
+    tries = "_tries" + "_" * sum(name.startswith("_tries") for name in own)
+    tried = _tried(_with_metadata(records, source.select), columns, tries)
+    values, failures = [], []
+    for (name, text), field in zip(columns, tried.schema[tries].dataType.fields, strict=True):  # type: ignore[attr-defined]
+        attempt = F.col(tries)[field.name]
+        values.append(attempt.getField(field.dataType.names[0]).alias(name))
+        failures.append(F.when(attempt.isNull(), F.lit(f"cannot evaluate {text[:LONGEST_TEXT]}")))
+    failed = F.concat_ws("; ", *failures)
+    reason = F.coalesce("_reason", F.when(failed != "", F.concat(F.lit(f"{NO_FIT}: "), failed)))
+    raw = F.coalesce("_raw", F.when(reason.isNotNull(), record_text(own, source.rescued)))
     rescued = [source.rescued] if source.rescued else []
-    return records.select(*columns, *rescued, raw.alias("_raw"), reason.alias("_reason"), *PROVENANCE[2:])
+    return tried.select(*values, *rescued, raw.alias("_raw"), reason.alias("_reason"), *PROVENANCE[2:])
 
 
-def _failed(cast: exp.Expr) -> Column:
-    before = lenient(cast.this)
-    after = lenient(cast)
-    words = f"cannot cast {before} to {cast.args['to'].sql(dialect='spark')}"
-    return F.when(F.expr(f"({before}) IS NOT NULL AND ({after}) IS NULL"), F.lit(words))
+def record_text(columns: Sequence[str], rescued: str) -> Column:
+    """Return a record whose text is not kept as one JSON object: its columns, and what none of them took."""
+    own = F.to_json(F.struct(*map(quoted, columns)), FROM_JSON) if columns else F.lit("{}")
+    if not rescued:
+        return own
+    end = F.length(F.concat(F.lit("," + FILE_PATH), as_json(F.col("_source_file")), F.lit("}")))
+    others = F.substring(rescued, F.lit(2), F.length(rescued) - F.lit(1) - end)
+    inside = F.nullif(F.substring(own, F.lit(2), F.length(own) - F.lit(2)), F.lit(""))
+    whole = F.concat(F.lit("{"), F.concat_ws(",", inside, others), F.lit("}"))
+    return F.when(F.col(rescued).isNull(), own).otherwise(whole)
 
 
-def lenient(expression: exp.Expr) -> str:
-    """Return an expression as SQL in which a cast that fails gives NULL, and does not fail the query."""
+def _columns(source: "Source", own: Sequence[str]) -> list[tuple[str, str]]:
+    """Return name and SQL of each column, ``*`` as what it stands for, the rescued data left out."""
+    columns = []
+    for text in source.select:
+        expression = sqlglot.parse_one(text, dialect=DIALECT)
+        if isinstance(expression, exp.Star):
+            but = {e.name.lower() for e in expression.args.get("except_") or ()}
+            columns += [(name, quoted(name)) for name in own if name.lower() not in but]
+        elif (name := _name(expression)) != source.rescued:
+            columns.append((name, text))
+    lower = [name.lower() for name, _ in columns]
+    repeated = sorted({name for name in lower if lower.count(name) > 1})
+    if repeated:
+        raise SourceError(
+            f"source {source.name!r}: the select list has two columns {', '.join(repeated)}; leave one out "
+            "with * EXCEPT (...) or rename it with AS. Nothing was written."
+        )
+    return columns
 
-    def soften(node: exp.Expr) -> exp.Expr:
-        if type(node) is exp.Cast:
-            return exp.TryCast(this=node.this, to=node.args["to"])
-        return node
 
-    return expression.transform(soften).sql(dialect=DIALECT)
+def _tried(records: DataFrame, columns: Sequence[tuple[str, str]], into: str) -> DataFrame:
+    """Return the records with a struct ``into``: each column's value in a struct, NULL where it fails."""
+    spark = records.sparkSession
+    with _strict(spark):
+        try:
+            attempts = [_attempt(spark, text).alias(str(i)) for i, (_, text) in enumerate(columns)]
+            return records.select("*", F.struct(*attempts).alias(into))
+        except AnalysisException:
+            for name, text in columns:
+                _refuse_unresolved(records, name, text)
+            raise
+
+
+def _attempt(spark: SparkSession, text: str) -> Column:
+    """Return a struct of the expression's value, NULL for a record on which it throws.
+
+    Inside of a lambda, since Spark computes an expression that two columns share once, before both of them
+    and outside of ``TryEval``; it does not look for such expressions in a lambda.
+    """
+    jvm: Any = spark._jvm
+    classic = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    # A line of its own: the text may end in a comment.
+    value: Any = F.expr(f"transform(array(0), `_no_name_` -> struct({text}\n))[0]")
+    tried = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(classic.expression(value._jc))
+    return ClassicColumn(classic.column(tried))
+
+
+def _refuse_unresolved(records: DataFrame, name: str, text: str) -> None:
+    try:
+        records.select(_attempt(records.sparkSession, text))
+    except AnalysisException as error:
+        words = str(error).strip().splitlines()[0]
+        raise SourceError(
+            f"select column {name!r}, {text}, cannot be resolved: {words} Nothing was read or written."
+        ) from error
+
+
+@contextmanager
+def _strict(spark: SparkSession) -> Iterator[None]:
+    """Let expressions be resolved by ANSI rules: without them a bad value becomes NULL in silence."""
+    before = spark.conf.get(ANSI) or "true"
+    spark.conf.set(ANSI, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(ANSI, before)
+
+
+def _with_metadata(records: DataFrame, select: Sequence[str]) -> DataFrame:
+    if not any("_metadata" in text for text in select):
+        return records
+    path = F.col("_source_file")
+    facts = F.struct(
+        path.alias("file_path"),
+        F.element_at(F.split(path, "/"), -1).alias("file_name"),
+        F.col("_source_modified_at").alias("file_modification_time"),
+    )
+    return records.withColumn("_metadata", facts)

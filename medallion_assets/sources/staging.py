@@ -11,8 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.avro import write_as_parquet
+from medallion_assets.sources.formats.footers import copy_exactly
 from medallion_assets.sources.formats.line_parts import LineParts, line_parts
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
@@ -95,20 +94,11 @@ class Staging:
         if linked:
             _link(file.path, target)
         elif file.layout == "rows":
-            self._as_parquet(file, target)
+            copy_exactly(Path(file.path), self.source.format, target)
         else:
             with target.open("wb") as copy:
                 copy.writelines(plain_pieces(file, self.source))
         return str(target)
-
-    def _as_parquet(self, file: Entry, target: Path) -> None:
-        try:
-            write_as_parquet(Path(file.path), target)
-        except OSError:
-            raise
-        except Exception as broken:
-            # The counts of its blocks were whole, and fastavro raises whatever it trips over inside them.
-            raise UnreadableFile(f"{file.path} cannot be read: {broken or type(broken).__name__}") from broken
 
 
 def _link(path: str, target: Path) -> None:

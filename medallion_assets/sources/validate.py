@@ -12,10 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.batch_records import noting_nothing, records_with_schema
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.loaders import chosen_paths, refuse_new_columns
 from medallion_assets.sources.staging import Staging
 
 PREVIEW = 50
@@ -69,11 +72,22 @@ def validated(
     entries = entries_of(Path(place.source.path), place.ledger, place.source, look)
     files = [entry for entry in entries if entry.status == ADMITTED]
     corrupt = len(entries) - len(files)
+    files = [*_pending(place, look), *files]
     if not files:
         return Validation(0, corrupt, 0, 0, "", {})
     with noting_nothing(place) as aside:
         session = spark or (start() if start else start_session(settings))
         return _judged(session, files, aside, rows, corrupt, judge)
+
+
+def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
+    """Return the files this call chooses that are in the ledger and were not loaded: their load failed."""
+    admitted = ledgers.rows(place.ledger, f"SELECT * FROM ledger WHERE status = '{ADMITTED}'")
+    loaded = {path: row["discovery_time"] for path, row in outcomes.newest(place.ledger).items()}
+    pending = [row for row in admitted if loaded.get(str(row["path"])) != row["discovered_at"]]
+    newest = {row["path"]: row for row in pending}
+    chosen = chosen_paths(place.source, look) if newest else set()
+    return [Entry(**row) for path, row in newest.items() if path in chosen]  # type: ignore[arg-type]
 
 
 def _judged(
@@ -87,6 +101,9 @@ def _judged(
     transaction = Transaction("validate", 0, {"run_id": "validate"})
     staging = Staging(place.state / "staging", place.source)
     growth, records = records_with_schema(spark, files, place, staging, transaction)
+    if judge is None:
+        # A declared table's columns are its query's.
+        refuse_new_columns(records, place)
     looked = records if rows < 0 else records.limit(rows)
     looked = looked.cache()
     counts = Counter(

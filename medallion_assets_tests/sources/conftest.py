@@ -29,9 +29,11 @@ def autoload(tmp_path, lake, spark):
 
     def load(folder, source_format, table="t", **options):
         checkpoint = tmp_path / "checkpoints" / table
-        return autoload_to_table(
+        done = autoload_to_table(
             folder, source_format, f"web.bronze.{table}", checkpoint, spark=spark, **options
         )
+        assert done.values_unaccounted == {}
+        return done
 
     return load
 

@@ -45,7 +45,9 @@ def test_a_cast_that_fails_quarantines_its_record_and_not_the_load(landed, lake,
         spark=spark,
     )
     assert (done.num_inserted_rows, done.load.rows_quarantined, done.load.rows_unaccounted) == (2, 1, 0)
-    assert refused(done.load) == [('{"id":"2","amount":"x"}', "cannot cast amount to INT")]
+    assert refused(done.load) == [
+        ('{"id":"2","amount":"x"}', "does not fit the schema: cannot evaluate amount::int AS amount")
+    ]
 
 
 @pytest.mark.spark
@@ -65,7 +67,7 @@ def test_validate_judges_and_writes_nothing(landed, lake, spark):
         "web.bronze.c", landed(**FILES), "csv", validate="ALL", select=select, spark=spark
     ).validation
     assert (found.files, found.good, found.bad) == (2, 2, 1)
-    assert found.reasons == {"cannot cast amount to INT": 1}
+    assert found.reasons == {"does not fit the schema: cannot evaluate CAST(amount AS INT) AS amount": 1}
     assert {row["amount"] for row in found.preview} == {10, 30}
     assert not (lake.root / "web").exists()
 

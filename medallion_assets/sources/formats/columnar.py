@@ -1,29 +1,76 @@
-"""Parquet, ORC and Avro: files that carry their own columns and types, matched by name."""
+"""Parquet, ORC and Avro: files that carry their own columns and types, matched by exact name."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from medallion_assets.delta.names import quoted
+from medallion_assets.delta.names import RESERVED, quoted
+from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.evolution import widens
+from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import NO_FIT
+from medallion_assets.sources.quarantine import AS_JSON, NO_FIT
 from medallion_assets.sources.rescue import as_json, written
 from medallion_assets.sources.staging import Staging
 
+EXACT_JSON = {**AS_JSON, "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
-def columnar_frame(
-    spark: SparkSession, files: Sequence[Entry], source: Source, staging: Staging
-) -> DataFrame:
-    """Return the rows of files that share one schema, under their own columns and ``_metadata``."""
-    # Avro is staged as Parquet.
-    reader = spark.read.format("parquet" if source.format == "avro" else source.format).options(
-        **source.reader_options
+
+class Columnar(NamedTuple):
+    """The rows of files that share one schema.
+
+    Attributes:
+        rows: Columns ``c0``, ``c1`` ...; ``MISFITS`` where a copy was read; ``_source_file`` and
+            ``_source_modified_at``.
+        fields: The files' own columns in that order, by their own names.
+    """
+
+    rows: DataFrame
+    fields: list[StructField]
+
+
+def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, staging: Staging) -> Columnar:
+    """Return the rows of files that share one schema.
+
+    Raises:
+        UnreadableFile: Spark does not take their schema.
+    """
+    paths, copied = [staging.readable(file) for file in files], files[0].layout == "rows"
+    reader = spark.read.format("parquet" if copied else source.format).options(**source.reader_options)
+    try:
+        frame = reader.option("recursiveFileLookup", "true").load(paths)
+    except (AnalysisException, SparkRuntimeException) as error:
+        why = str(error).strip().splitlines()[0]
+        raise UnreadableFile(f"{', '.join(file.path for file in files[:5])} cannot be read: {why}") from error
+    fields = list(frame.schema.fields)
+    if copied:
+        names = names_of(Path(paths[0]))
+        fields = [
+            StructField(name, NullType() if untyped else field.dataType)
+            for (name, untyped), field in zip(names, fields, strict=False)
+        ]
+    rows = frame.select(
+        *(F.col(quoted(name)).alias(f"c{place}") for place, name in enumerate(frame.columns[: len(fields)])),
+        *([F.col(MISFITS)] if copied else []),
+        staging.original().alias("_source_file"),
+        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
     )
-    return reader.option("recursiveFileLookup", "true").load([staging.readable(file) for file in files])
+    return Columnar(rows, fields)
 
 
 def columnar_records(
@@ -31,58 +78,109 @@ def columnar_records(
 ) -> DataFrame:
     """Return one row per row of the files; the frame's columns are those of ``reading``.
 
-    A column of another type is taken where every value fits (``widens``); else each of its values is
+    A column of another type is taken where every value fits (``_holds``); else each of its values is
     rescued, or the row quarantined where nothing is rescued.
     """
-    frame = columnar_frame(spark, files, source, staging)
-    own = {field.name: field for field in frame.schema.fields}
-    misfit = [own[f.name] for f in schema.fields if f.name in own and not _fits(own[f.name], f)]
-    left = [field for field in own.values() if field.name not in schema.names]
-    rescued = []
-    if source.rescued:
-        parts = F.array_compact(F.array(*map(_part, [*left, *misfit]))) if left or misfit else _no_part()
-        rescued = [written(parts, F.col("_source_file")).alias(source.rescued)]
-    bad = [F.when(_at(f).isNotNull(), F.lit(f.name)) for f in misfit] if not source.rescued else []
-    names = F.concat_ws(", ", *bad) if bad else F.lit("")
-    reason = F.when(names != "", F.concat(F.lit(f"{NO_FIT}: "), names))
-    located = frame.select(
-        "*",
-        staging.original().alias("_source_file"),
-        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
-    )
-    unfit = {field.name for field in misfit}
-    return located.select(
-        *(_taken(f, own.get(f.name), f.name in unfit) for f in schema.fields),
-        *rescued,
-        F.when(reason.isNotNull(), F.to_json(F.struct(*(_at(f) for f in own.values())))).alias("_raw"),
-        reason.alias("_reason"),
+    rows, fields = columnar_frame(spark, files, source, staging)
+    columns = {f"c{place}": field for place, field in enumerate(fields)}
+    # Of two columns of one name the first is the column, as in JSON.
+    places = {field.name: place for place, field in reversed(columns.items()) if field.name in schema.names}
+    left = {place: f for place, f in columns.items() if places.get(f.name) != place}
+    taken = {f.name: _taken(places[f.name], columns[places[f.name]].dataType, f.dataType)
+             for f in schema.fields if f.name in places}  # fmt: skip
+    misfits = {name: misfit for name, (_, misfit) in taken.items() if misfit is not None}
+    by_file = F.map_entries(MISFITS) if MISFITS in rows.columns else F.array()
+    by_file = by_file.cast("array<struct<key: string, value: string>>")
+    parts = [_part(place, field, F.col(place).isNotNull()) for place, field in left.items()]
+    parts += [_part(places[name], columns[places[name]], misfit) for name, misfit in misfits.items()]
+    every = [_part(place, field, F.col(place).isNotNull()) for place, field in columns.items()]
+    reason = F.lit(None).cast("string") if source.rescues_values else _reason(misfits, by_file, schema)
+    rescued = [written(_parts(parts, by_file), F.col("_source_file"))] if source.rescued else []
+    raw = F.concat(F.lit("{"), F.concat_ws(",", _parts(every, by_file)), F.lit("}"))
+    return rows.withColumn(f"{RESERVED}reason", reason).select(
+        *(_value(taken[f.name][0] if f.name in taken else None, f) for f in schema.fields),
+        *(column.alias(source.rescued) for column in rescued),
+        F.when(F.col(f"{RESERVED}reason").isNotNull(), raw).alias("_raw"),
+        F.col(f"{RESERVED}reason").alias("_reason"),
         "_source_file",
         "_source_modified_at",
     )
 
 
-def _fits(own: StructField, wanted: StructField) -> bool:
-    same = own.dataType == wanted.dataType or own.dataType.simpleString() == wanted.dataType.simpleString()
-    return same or isinstance(wanted.dataType, StringType) or widens(own.dataType, wanted.dataType)
+def _taken(place: str, own: DataType, wanted: DataType) -> tuple[Column | None, Column | None]:
+    """Return a column in the wanted type, and which of its values do not fit it (None for none)."""
+    there = F.col(place).isNotNull()
+    if isinstance(own, NullType):
+        return None, None
+    if isinstance(own, (BinaryType, StringType)) and isinstance(wanted, StringType):
+        # Bytes that are no UTF-8 would break what reads the table after Spark.
+        text = F.col(place).cast("string")
+        return F.when(F.is_valid_utf8(text), text), there & ~F.is_valid_utf8(text)
+    return (_typed(F.col(place), own, wanted), None) if _holds(own, wanted) else (None, there)
 
 
-def _taken(wanted: StructField, own: StructField | None, unfit: bool) -> Column:
-    if own is None or unfit:
-        return F.lit(None).cast(wanted.dataType).alias(wanted.name)
-    return _at(own).cast(wanted.dataType).alias(wanted.name)
+def _holds(own: DataType, wanted: DataType) -> bool:
+    """Return true where every value of one type is one of the other; fields of structs go by their names."""
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        kinds = {field.name: field.dataType for field in wanted.fields}
+        return all(field.name in kinds and _holds(field.dataType, kinds[field.name]) for field in own.fields)
+    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        return _holds(own.elementType, wanted.elementType)
+    if isinstance(own, MapType) and isinstance(wanted, MapType):
+        same_keys = own.keyType.simpleString() == wanted.keyType.simpleString()
+        return same_keys and _holds(own.valueType, wanted.valueType)
+    if isinstance(wanted, StringType):
+        return not isinstance(own, BinaryType)
+    return own.simpleString() == wanted.simpleString() or widens(own, wanted)
 
 
-def _part(field: StructField) -> Column:
+def _typed(value: Column, own: DataType, wanted: DataType) -> Column:
+    if own.simpleString() == wanted.simpleString():
+        return value
+    if isinstance(own, StructType) and isinstance(wanted, StructType):
+        # By name: a cast between structs goes by place.
+        kinds = {field.name: field.dataType for field in own.fields}
+        members = [
+            _typed(value[f.name], kinds[f.name], f.dataType) if f.name in kinds else F.lit(None)
+            for f in wanted.fields
+        ]
+        members = [m.cast(f.dataType).alias(f.name) for m, f in zip(members, wanted.fields, strict=True)]
+        return F.when(value.isNotNull(), F.struct(*members))
+    if isinstance(own, ArrayType) and isinstance(wanted, ArrayType):
+        kinds_of = (own.elementType, wanted.elementType)
+        return F.transform(value, lambda element: _typed(element, *kinds_of))
+    if isinstance(own, MapType) and isinstance(wanted, MapType):
+        values_of = (own.valueType, wanted.valueType)
+        return F.transform_values(value, lambda _, each: _typed(each, *values_of))
+    if isinstance(own, (StructType, ArrayType, MapType)):
+        return F.to_json(value, EXACT_JSON)
+    return value.cast(wanted)
+
+
+def _value(taken: Column | None, wanted: StructField) -> Column:
+    return (F.lit(None) if taken is None else taken).cast(wanted.dataType).alias(wanted.name)
+
+
+def _part(place: str, field: StructField, chosen: Column) -> Column:
+    if isinstance(field.dataType, NullType):
+        return F.lit(None).cast("string")
+    value = F.col(place)
+    if isinstance(field.dataType, StringType):
+        value = F.when(F.is_valid_utf8(value), value).otherwise(F.base64(value.cast("binary")))
     # {"v":...} without its wrapping is the value's own JSON, of whatever type.
-    wrapped = F.to_json(F.struct(_at(field).alias("v")))
-    value = F.substring(wrapped, F.lit(len('{"v":') + 1), F.length(wrapped) - len('{"v":}'))
-    text = F.concat(as_json(F.lit(field.name)), F.lit(":"), value)
-    return F.when(_at(field).isNotNull(), text)
+    wrapped = F.to_json(F.struct(value.alias("v")), EXACT_JSON)
+    inner = F.substring(wrapped, F.lit(len('{"v":') + 1), F.length(wrapped) - len('{"v":}'))
+    return F.when(chosen, F.concat(as_json(F.lit(field.name)), F.lit(":"), inner))
 
 
-def _no_part() -> Column:
-    return F.array().cast("array<string>")
+def _parts(parts: list[Column], by_file: Column) -> Column:
+    texts = F.transform(by_file, lambda e: F.concat(as_json(e["key"]), F.lit(":"), e["value"]))
+    return F.concat(F.array_compact(F.array(*parts)), texts) if parts else texts
 
 
-def _at(field: StructField) -> Column:
-    return F.col(quoted(field.name))
+def _reason(misfits: dict[str, Column], by_file: Column, schema: StructType) -> Column:
+    names = [F.lit(name) for name in schema.names]
+    unheld = F.transform(F.filter(by_file, lambda e: e["key"].isin(*names)), lambda e: e["key"])
+    found = [F.when(misfit, F.lit(name)) for name, misfit in misfits.items()]
+    text = F.concat_ws(", ", F.concat(F.array_compact(F.array(*found)), unheld) if found else unheld)
+    return F.when(text != "", F.concat(F.lit(f"{NO_FIT}: "), text))

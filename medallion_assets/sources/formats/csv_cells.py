@@ -37,7 +37,7 @@ def columns_of(frame: DataFrame, names: list[str], source: Source, schema: Struc
     typed = [_column(f, f.name in names, cells.get(f.name), source) for f in schema.fields]
     misfit = {f.name: (cells[f.name] != "") & _cast(cells[f.name], f.dataType, source).isNull()
               for f in here if not isinstance(f.dataType, StringType)}  # fmt: skip
-    reason = _reason(misfit) if misfit and not source.rescued else F.col("_problem")
+    reason = _reason(misfit) if misfit and not source.rescues_values else F.col("_problem")
     return frame.select(
         *typed,
         *_rescued(cells, misfit, reason, source),

@@ -73,14 +73,17 @@ def _times(source: Source) -> dict[str, str]:
 
 
 def _reason(source: Source, schema: StructType) -> Column:
+    reasons = [F.col("_why")]
     if source.rescued:
         # json_array_length lets single quotes and bare control characters through; this parser does not.
-        return F.coalesce("_why", F.when(F.col("_odd") & F.col("_fields").isNull(), F.lit(MALFORMED_INSIDE)))
+        reasons += [F.when(F.col("_odd") & F.col("_fields").isNull(), F.lit(MALFORMED_INSIDE))]
+    if source.rescues_values:
+        return F.coalesce(*reasons)
     # JSON has no infinity: an infinite value was a number too large for its column.
     doubles = [f.name for f in schema.fields if isinstance(f.dataType, (DoubleType, FloatType))]
     huge = [F.abs(F.col("_row")[name]).eqNullSafe(float("inf")) for name in doubles]
     unfit = reduce(Column.__or__, huge, F.col("_row").isNull() | F.col("_row")[UNFIT].isNotNull())
-    return F.coalesce("_why", F.when(unfit, F.lit(NO_FIT)))
+    return F.coalesce(*reasons, F.when(unfit, F.lit(NO_FIT)))
 
 
 def _why() -> Column:

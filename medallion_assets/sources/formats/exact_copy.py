@@ -1,0 +1,228 @@
+"""Parquet copies of Parquet, ORC and Avro files that Spark cannot read, or would read with other values.
+
+In a copy the columns are ``c0``, ``c1`` ...: a file may have names that differ in case only, which Spark
+refuses. Their names are in the copy's own metadata. A value that its column's type cannot hold exactly, such
+as a nanosecond in a TIMESTAMP, is NULL in the copy and stands as JSON in ``MISFITS``.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc
+import pyarrow.parquet as pq
+
+from medallion_assets.delta.names import RESERVED
+from medallion_assets.sources.errors import UnreadableFile
+
+MISFITS = f"{RESERVED}misfits"
+"""Column of a copy: by a column's name, the JSON text of the value that the column cannot hold."""
+
+NAMES = b"medallion.names"
+ROWS_AT_ONCE = 50_000
+MOST_DIGITS = 38
+NEVER = pa.string()
+"""What a type becomes that no column can hold: its values as JSON."""
+
+
+def write_copy(schema: pa.Schema, batches: Iterator[pa.RecordBatch], copy: Path) -> None:
+    """Write record batches of a schema as a Parquet file that Spark reads exactly."""
+    kinds = [storable(field.type) for field in schema]
+    names = json.dumps([[field.name, pa.types.is_null(field.type)] for field in schema])
+    fields = [pa.field(f"c{place}", kind) for place, kind in enumerate(kinds)]
+    stored = pa.schema([*fields, pa.field(MISFITS, pa.map_(pa.string(), pa.string()))], {NAMES: names})
+    with pq.ParquetWriter(copy, stored) as writer:
+        for batch in batches:
+            writer.write_batch(_stored(batch, schema.names, stored))
+
+
+def names_of(copy: Path) -> list[tuple[str, bool]]:
+    """Return the name of each column of a copy, and whether its file gives it no type (Arrow's null)."""
+    return [(name, untyped) for name, untyped in json.loads(pq.read_schema(copy).metadata[NAMES])]
+
+
+def parquet_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return a Parquet file's schema and rows.
+
+    Raises:
+        UnreadableFile: A column has nanoseconds beside times that 64 bits of nanoseconds cannot hold.
+    """
+    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    old = [c.path for c in _physical(file.metadata) if c.physical_type == "INT96" and "." not in c.path]
+    if not old:
+        return file.schema_arrow, file.iter_batches(ROWS_AT_ONCE)
+    fine = pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE, columns=old)
+    return file.schema_arrow, map(_with_nanoseconds, file.iter_batches(ROWS_AT_ONCE), fine)
+
+
+def orc_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return an ORC file's schema and rows; its TIMESTAMP is an instant, as Spark reads it."""
+    file = pyarrow.orc.ORCFile(path)
+    schema = pa.schema([field.with_type(_as_instant(field.type)) for field in file.schema])
+
+    def stripes() -> Iterator[pa.RecordBatch]:
+        for number in range(file.nstripes):
+            columns = file.read_stripe(number).columns
+            arrays = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return schema, stripes()
+
+
+def is_read_exactly(schema: pa.Schema) -> bool:
+    """Return true where Spark reads columns of these names and Arrow types with the values they have."""
+    lower = [name.lower() for name in schema.names]
+    odd = not lower or "" in lower or "_metadata" in lower or len(set(lower)) < len(lower)
+    return not odd and all(_is_sparks(field.type) for field in schema)
+
+
+def has_odd_columns(meta: pq.FileMetaData) -> bool:
+    """Return true for a Parquet file with INTERVAL, or with INT96 that may have nanoseconds."""
+    # Spark writes whole microseconds as INT96.
+    old = () if b"org.apache.spark.version" in (meta.metadata or {}) else ("INT96",)
+    return any(c.physical_type in old or c.converted_type == "INTERVAL" for c in _physical(meta))
+
+
+def storable(kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type of a copy's column: one that Parquet, Spark and Delta hold exactly."""
+    if isinstance(kind, pa.UuidType):
+        return pa.string()
+    if isinstance(kind, pa.BaseExtensionType):
+        return storable(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return storable(kind.value_type)
+    return NEVER if _is_unholdable(kind) else _nested(kind, storable) or _plain(kind)
+
+
+def exactly(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Return values in another type, with the places of those it cannot hold, which are NULL."""
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind) and values.type.unit == "ns":
+        cut = values.cast(kind, safe=False)
+        same = pc.equal(cut.cast(values.type), values)
+        return pc.if_else(same, cut, None), pc.indices_nonzero(
+            pc.invert(pc.fill_null(same, True))
+        ).to_pylist()
+    try:
+        return _cast(values, kind), []
+    except (pa.ArrowInvalid, ValueError, OverflowError):
+        if len(values) == 1:
+            return pa.nulls(1, kind), [0]
+    middle = len(values) // 2
+    # A slice of lists keeps the elements of all; what is taken does not.
+    left, wrong = exactly(values.take(pa.array(range(middle))), kind)
+    right, others = exactly(values.take(pa.array(range(middle, len(values)))), kind)
+    return pa.concat_arrays([left, right]), [*wrong, *(middle + place for place in others)]
+
+
+def as_json(value: object) -> str:
+    """Return a value as JSON: bytes as base64, and what JSON has no type for as its text."""
+    return json.dumps(value, ensure_ascii=False, default=_no_json)
+
+
+def _stored(batch: pa.RecordBatch, names: list[str], stored: pa.Schema) -> pa.RecordBatch:
+    misfits: list[list[tuple[str, str]]] = [[] for _ in range(batch.num_rows)]
+    columns = []
+    for name, values, field in zip(names, batch.columns, stored, strict=False):
+        column, wrong = exactly(values, field.type)
+        columns.append(column)
+        for place in wrong:
+            misfits[place].append((name, as_json(values[place].as_py())))
+    columns.append(pa.array(misfits, stored.field(MISFITS).type))
+    return pa.RecordBatch.from_arrays(columns, schema=stored)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if isinstance(values.type, pa.UuidType):
+        return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in values.storage.to_pylist()])
+    if isinstance(values.type, pa.BaseExtensionType):
+        return _cast(values.storage, kind)
+    if kind == NEVER and _is_unholdable(values.type):
+        return pa.array([None if v is None else as_json(v) for v in values.to_pylist()], kind)
+    return values if values.type == kind else values.cast(kind)
+
+
+def _no_json(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if isinstance(value, (datetime, date, time)) else str(value)
+
+
+def _physical(meta: pq.FileMetaData) -> list[Any]:
+    return [meta.schema.column(place) for place in range(len(meta.schema))]
+
+
+def _with_nanoseconds(batch: pa.RecordBatch, fine: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with those of its columns in nanoseconds that have any."""
+    for name, values in zip(fine.schema.names, fine.columns, strict=True):
+        micros, place = batch.column(name), batch.schema.get_field_index(name)
+        # Beyond the years 1677 to 2262 nanoseconds wrap, and so does this product.
+        if not pc.multiply(micros.cast(pa.int64()), 1000).equals(values.cast(pa.int64())):
+            if values.cast(micros.type, safe=False) != micros:
+                raise UnreadableFile(f"column {name} has nanoseconds and times outside of 1677 to 2262")
+            batch = batch.set_column(place, name, values)
+    return batch
+
+
+def _is_sparks(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_sparks(kind.value_type)
+    if _is_unholdable(kind):
+        return False
+    if _parts(kind):
+        return all(map(_is_sparks, _parts(kind)))
+    if pa.types.is_timestamp(kind):
+        return bool(kind.unit != "ns")
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= MOST_DIGITS)
+    unread = (pa.types.is_null, pa.types.is_time, pa.types.is_float16)
+    is_extension = isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.JsonType)
+    return not is_extension and not any(is_kind(kind) for is_kind in unread)
+
+
+def _is_unholdable(kind: pa.DataType) -> bool:
+    """Return true for a type that no column can have, at any depth: unions, and structs no table takes."""
+    if pa.types.is_union(kind) or pa.types.is_interval(kind):
+        return True
+    if pa.types.is_struct(kind):
+        names = {field.name.lower() for field in kind}
+        if not names or "" in names or len(names) < kind.num_fields:
+            return True
+    return any(map(_is_unholdable, _parts(kind)))
+
+
+def _parts(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind.field(place).type for place in range(kind.num_fields)]
+
+
+def _nested(kind: pa.DataType, change: Any) -> pa.DataType | None:
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(change(field.type)).with_nullable(True) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(change(kind.key_type), change(kind.item_type))
+    return pa.list_(change(kind.value_type)) if kind.num_fields else None
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= MOST_DIGITS else pa.string()
+    if pa.types.is_null(kind) or pa.types.is_time(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_date(kind):
+        return pa.date32()
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _as_instant(kind: pa.DataType) -> pa.DataType:
+    return (
+        pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) else _nested(kind, _as_instant) or kind
+    )

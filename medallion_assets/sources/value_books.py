@@ -1,0 +1,259 @@
+"""Conservation of values: for each landing file and column, values read = committed + rescued + quarantined.
+
+What the file holds is counted outside Spark (``value_counts``); what was committed is counted in the Parquet
+files the batch's commits added, by the landing file each row names. No Spark job. A difference is a value
+that was lost or made up on the way, though every row is there.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.value_counts import ValueCounts, count_values, members
+
+NESTED = "nested: its statistics do not tell a lost element from one that was never there"
+BY_QUERY = "computed or left out by the query"
+PARTITION = "a partition column of the table: its values are in folder names"
+REPEATED = "a record has the field twice, and a column takes one"
+Counts = dict[str, Counter[str]]
+"""By landing file, then by column or field."""
+
+
+@dataclass(frozen=True)
+class ValueBooks:
+    """One landing file's values.
+
+    Attributes:
+        read: Values the file holds in fields that are accounted for.
+        unaccounted: By column, values that were read and are nowhere; negative where there are more than
+            were read. Empty where the books balance.
+        uncounted: By column, why it is not counted.
+        unkept: By field, values that the declaration keeps nowhere: no column takes the field, and the
+            source has no rescued data column.
+    """
+
+    read: int = 0
+    unaccounted: dict[str, int] = field(default_factory=dict)
+    uncounted: dict[str, str] = field(default_factory=dict)
+    unkept: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryColumns:
+    """What a bronze table's query does with the columns of its records.
+
+    Attributes:
+        read: The columns of the records, without those that come from folder names.
+        kept: Of them, those that reach the table as they are; None where the table has no query.
+        rescued: The rescued data column of the source, empty for none.
+    """
+
+    read: frozenset[str]
+    kept: frozenset[str] | None
+    rescued: str
+
+    @property
+    def keeps_rescued(self) -> bool:
+        """Whether what no column takes reaches the table in the rescued data column."""
+        return bool(self.rescued) and (self.kept is None or self.rescued in self.kept)
+
+    def changes(self, name: str) -> bool:
+        """Return whether the query computes this column anew or leaves it out."""
+        return self.kept is not None and name in self.read and name not in self.kept
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """Names of a bronze table's columns about a row's record; empty where it has none of that kind."""
+
+    file: str
+    rescued: str = ""
+    corrupt: str = ""
+
+
+@dataclass
+class CommittedValues:
+    """Values that a batch's commits hold, by landing file and column or field.
+
+    Attributes:
+        columns: The table's columns that can be counted, and whether each is a STRING.
+        uncounted: The other columns, and why.
+        committed, rescued, quarantined: Values in the table's columns, in its rescued data, in quarantine.
+        corrupt: By landing file, rows that hold a malformed record as text.
+        repeated: Fields that a rescued record has twice.
+    """
+
+    columns: dict[str, bool] = field(default_factory=dict)
+    uncounted: dict[str, str] = field(default_factory=dict)
+    committed: Counts = field(default_factory=lambda: defaultdict(Counter))
+    rescued: Counts = field(default_factory=lambda: defaultdict(Counter))
+    quarantined: Counts = field(default_factory=lambda: defaultdict(Counter))
+    corrupt: Counter[str] = field(default_factory=Counter)
+    repeated: set[str] = field(default_factory=set)
+
+    def add_rows(self, parts: Sequence[Path], names: Mapping[str, str], columns: FileColumns) -> None:
+        """Count the values of data files.
+
+        Args:
+            parts: Parquet files that the batch's commit added to the table.
+            names: The table's columns and their names inside Parquet.
+            columns: Which of them say where a row is from and what did not fit.
+        """
+        for part in parts:
+            file = pq.ParquetFile(part)
+            there = set(file.schema_arrow.names)
+            flat = {n: p for n, p in names.items() if p in there and n in self.columns}
+            for name in (names.keys() & self.columns.keys()) - flat.keys():
+                del self.columns[name]
+                self.uncounted[name] = PARTITION
+            for number in range(file.num_row_groups):
+                self._add_group(file, number, flat, names[columns.file])
+            if names.get(columns.rescued) in there:
+                for path, text in _texts(file, names[columns.rescued], names[columns.file]):
+                    self.rescued[path].update(self._rescued_members(text))
+            if names.get(columns.corrupt) in there:
+                rows = _texts(file, names[columns.corrupt], names[columns.file])
+                self.corrupt.update(path for path, _ in rows)
+
+    def add_refused(self, parts: Sequence[Path], rescued: str, source_column: str = "source_file") -> None:
+        """Count the values of records that a batch's commits added to the quarantine."""
+        for part in parts:
+            entries = pq.read_table(part, columns=["row", source_column])
+            for text, path in zip(*(column.to_pylist() for column in entries.columns), strict=True):
+                found = members(text or "")
+                nested = _text_of(text, rescued) if rescued and found.pop(rescued, 0) else ""
+                self.quarantined[path].update(found)
+                self.quarantined[path].update(self._rescued_members(nested))
+
+    def _add_group(
+        self, file: pq.ParquetFile, number: int, flat: Mapping[str, str], file_column: str
+    ) -> None:
+        group = file.metadata.row_group(number)
+        chunks = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+        only = _only_value(chunks[file_column])
+        unknown = {n: p for n, p in flat.items() if only is None or not _has_null_count(chunks[p])}
+        for name in flat.keys() - unknown.keys():
+            statistics = chunks[flat[name]].statistics
+            self.committed[only or ""][name] += group.num_rows - statistics.null_count
+        if unknown:
+            self._add_columns(
+                file.read_row_group(number, [file_column, *unknown.values()]), unknown, file_column
+            )
+
+    def _add_columns(self, rows: pa.Table, names: Mapping[str, str], file_column: str) -> None:
+        counted = [(physical, "count") for physical in names.values() if physical != file_column]
+        for row in rows.group_by(file_column).aggregate(counted).to_pylist():
+            for name, physical in names.items():
+                self.committed[row[file_column]][name] += row.get(f"{physical}_count", 0)
+
+    def _rescued_members(self, text: str) -> Counter[str]:
+        found = members(text)
+        found.pop("_file_path", None)
+        self.repeated.update(key for key, times in found.items() if times > 1)
+        return found
+
+
+def books_of(
+    file: Entry, counts: ValueCounts, there: CommittedValues, query: QueryColumns, dropped: int
+) -> ValueBooks:
+    """Return the books of one landing file.
+
+    Args:
+        file: The file.
+        counts: The values it holds.
+        there: The values that the batch's commits hold.
+        query: What the table's query does with columns.
+        dropped: Records of the file that a rule lets go: each may take a value of every column with it.
+    """
+    if counts.reason:
+        return ValueBooks(uncounted={"*": counts.reason})
+    books, dropped = ValueBooks(sum(counts.values.values())), dropped + there.corrupt[file.path]
+    made = there.committed[file.path].keys() & query.read
+    for name in sorted({*counts.values, *made, *there.rescued[file.path]}):
+        if reason := _why_uncounted(name, counts, there, query):
+            books.uncounted[name] = reason
+            continue
+        left = _expected(name, counts, there) - sum(
+            side[file.path][name] for side in (there.committed, there.rescued, there.quarantined)
+        )
+        if left > dropped and name not in there.columns and not query.keeps_rescued:
+            books.unkept[name] = left
+        elif not 0 <= left <= dropped:
+            books.unaccounted[name] = left
+    return books
+
+
+def _expected(name: str, counts: ValueCounts, there: CommittedValues) -> int:
+    # Rescued data keeps a cell as it is, an empty text or one that means NULL too.
+    known = name in there.columns
+    return counts.of_column(name, there.columns[name]) if known else counts.values[name]
+
+
+def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query: QueryColumns) -> str:
+    if query.changes(name):
+        return BY_QUERY
+    if name in there.uncounted:
+        return there.uncounted[name]
+    if name in counts.repeated or name in there.repeated:
+        return REPEATED
+    if name in there.columns and query.rescued and not query.keeps_rescued:
+        # The values that did not fit the column went with the rescued data column.
+        return BY_QUERY
+    return ""
+
+
+def count_in_background(files: Sequence[Entry], source: Source) -> "dict[str, Future[ValueCounts]]":
+    """Return each file's values as they will be known: they are counted while Spark loads the files."""
+    thread = ThreadPoolExecutor(1)
+    counts = {file.path: thread.submit(count_values, file, source) for file in files}
+    thread.shutdown(wait=False)
+    return counts
+
+
+def columns_of(fields: Sequence[Mapping[str, Any]]) -> CommittedValues:
+    """Return empty counts for a table's columns, with those left out that cannot be counted.
+
+    Args:
+        fields: The table's schema, as the Delta log writes its fields.
+    """
+    there = CommittedValues()
+    for column in fields:
+        if isinstance(column["type"], str):
+            there.columns[column["name"]] = column["type"] == "string"
+        else:
+            there.uncounted[column["name"]] = NESTED
+    return there
+
+
+def _texts(file: pq.ParquetFile, column: str, file_column: str) -> Iterator[tuple[str, str]]:
+    """Return the landing file and text of each row that has a text in the column."""
+    for batch in file.iter_batches(columns=[file_column, column]):
+        kept = batch.filter(pc.is_valid(batch.column(column)))
+        yield from zip(*(kept.column(name).to_pylist() for name in (file_column, column)), strict=True)
+
+
+def _only_value(chunk: Any) -> str | None:
+    """Return the one value that a column chunk has in all its rows, None where it may have several."""
+    found = chunk.statistics
+    if found is None or not found.has_min_max or found.null_count or found.min != found.max:
+        return None
+    return str(found.min)
+
+
+def _has_null_count(chunk: Any) -> bool:
+    return chunk.statistics is not None and bool(chunk.statistics.has_null_count)
+
+
+def _text_of(record: str, column: str) -> str:
+    value = json.loads(record).get(column)
+    return value if isinstance(value, str) else ""

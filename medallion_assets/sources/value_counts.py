@@ -1,0 +1,228 @@
+"""How many values a landing file holds in each field, counted without Spark and without the table's schema.
+
+One side of the conservation of values (``value_books``): what was committed for the file is held against it.
+A value is a JSON member that is not null, a CSV cell that is not empty, a Parquet cell that is not NULL.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.orc
+import pyarrow.parquet as pq
+
+from medallion_assets.sources.formats.csv_contents import csv_rows
+from medallion_assets.sources.formats.csv_header import column_names
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.opening import wrapping
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.plain_pieces import plain_pieces
+
+BLOCK = 16 << 20
+"""Bytes of JSON lines counted at once: one odd line sends its block, not its file, to the slower reader."""
+
+NOT_COUNTED = {
+    "avro": "an Avro file says nothing of its NULLs, and decoding it costs as much as loading it",
+    "xml": "attributes and nested elements of XML have no one column each",
+    "binaryFile": "a binary file is one value",
+}
+MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass
+class ValueCounts:
+    """The values of a file, by field name.
+
+    Attributes:
+        values: Values in each field, empty texts with them.
+        empty: Of them, texts without a character: NULL in a column that is no STRING.
+        null_texts: Of them, texts that the option ``nullValue`` declares to be NULL.
+        repeated: Fields that a record has twice, of which a column takes one.
+        reason: Why the file's values are not counted; empty where they are.
+    """
+
+    values: Counter[str] = field(default_factory=Counter)
+    empty: Counter[str] = field(default_factory=Counter)
+    null_texts: Counter[str] = field(default_factory=Counter)
+    repeated: set[str] = field(default_factory=set)
+    reason: str = ""
+
+    def of_column(self, name: str, is_text: bool) -> int:
+        """Return the values a column of this name must have taken; ``is_text`` of a STRING column."""
+        return self.values[name] - self.null_texts[name] - (0 if is_text else self.empty[name])
+
+
+def count_values(file: Entry, source: Source) -> ValueCounts:
+    """Return how many values the file has in each field; records that no reader can cut count none.
+
+    Raises:
+        OSError: The file cannot be read any more.
+    """
+    if source.format in NOT_COUNTED:
+        return ValueCounts(reason=NOT_COUNTED[source.format])
+    if source.format == "text":
+        return ValueCounts(Counter({"value": file.records}))
+    if source.format == "json":
+        return _of_json(plain_pieces(file, source))
+    if source.format == "csv":
+        return _of_csv(file, source)
+    return _of_parquet(Path(file.path)) if source.format == "parquet" else _of_orc(Path(file.path))
+
+
+def members(text: str | bytes) -> Counter[str]:
+    """Return the members of a JSON object that are not null, by key, each as often as it is there.
+
+    Empty where the text is no JSON object.
+    """
+    try:
+        pairs = json.loads(text, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError):
+        return Counter()
+    if not isinstance(pairs, _Pairs):
+        return Counter()
+    return Counter(key for key, value in pairs if value is not None)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object's members in their order, also those of one key."""
+
+
+def _of_json(pieces: Iterable[bytes]) -> ValueCounts:
+    counts = ValueCounts()
+    for block in _blocks(pieces):
+        _count_columns(block, counts) or _count_lines(block, counts)
+    return counts
+
+
+def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Return whole lines, about ``BLOCK`` bytes at a time."""
+    rest = bytearray()
+    for piece in pieces:
+        rest += piece
+        end = rest.rfind(b"\n") + 1 if len(rest) >= BLOCK else 0
+        if end:
+            yield bytes(rest[:end])
+            del rest[:end]
+    if rest:
+        yield bytes(rest)
+
+
+def _count_columns(block: bytes, counts: ValueCounts) -> bool:
+    """Count a block whose lines are all sound objects of one type a key; return whether they were."""
+    lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    try:
+        found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
+    except (pa.ArrowException, ValueError):
+        return False
+    if found.num_rows != lines:
+        # Blank lines, or several values on one.
+        return False
+    for name, column in zip(found.column_names, found.columns, strict=True):
+        counts.values[name] += len(column) - column.null_count
+    return True
+
+
+def _count_lines(block: bytes, counts: ValueCounts) -> bool:
+    for line in block.splitlines():
+        found = members(line)
+        counts.repeated.update(key for key, times in found.items() if times > 1)
+        counts.values.update(found)
+    return True
+
+
+def _of_csv(file: Entry, source: Source) -> ValueCounts:
+    names = column_names(file.header, source)
+    counts = _of_plain_csv(file, source, names)
+    return counts if counts is not None else _of_cut_csv(file, source, names)
+
+
+def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts | None:
+    """Return the counts of a file that pyarrow's reader takes as a whole, None for any other."""
+    options = source.reader_options.keys()
+    # To pyarrow a line of blanks is a record where there is one column; it knows no comments.
+    if len(names) < 2 or {"comment", "escape"} & options or not wrapping(Path(file.path), source).plain:
+        return None
+    counts, null = ValueCounts(), source.option("nullValue", default="")
+    by_name = source.option("header", default="true") == "true"
+    columns = [f"f{i}" for i in range(len(names))]
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(columns, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    quote = source.option("quote", default='"')
+    parse = pa.csv.ParseOptions(
+        delimiter=source.option("sep", "delimiter", default=","), quote_char=quote, newlines_in_values=True
+    )
+    read = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK)
+    rows = 0
+    try:
+        with pa.csv.open_csv(file.path, read, parse, convert) as reader:
+            for batch in reader:
+                body = batch.slice(1) if by_name and not rows else batch
+                rows += batch.num_rows
+                for name, cells in zip(names, body.columns, strict=True):
+                    _count_cells(counts, name, cells, null)
+    except (pa.ArrowException, ValueError):
+        return None
+    return counts if rows - by_name == file.records else None
+
+
+def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> None:
+    counts.values[name] += len(cells) - cells.null_count
+    counts.empty[name] += pc.sum(pc.equal(cells, "")).as_py() or 0
+    if null:
+        counts.null_texts[name] += pc.sum(pc.equal(cells, null)).as_py() or 0
+
+
+def _of_cut_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts:
+    counts, null = ValueCounts(), source.option("nullValue", default="")
+    rows = csv_rows(Path(file.path), source, wrapping(Path(file.path), source))
+    if file.header and source.option("header", default="true") == "true":
+        next(rows, None)
+    for row in rows:
+        if row.problem:
+            continue
+        for name, cell in zip(names, row.cells, strict=False):
+            if cell is not None:
+                counts.values[name] += 1
+                counts.empty[name] += cell == ""
+                counts.null_texts[name] += bool(null) and cell == null
+    return counts
+
+
+def _of_parquet(path: Path) -> ValueCounts:
+    """Return the counts of a Parquet file's own statistics; a column without them is not counted."""
+    counts, footer = ValueCounts(), pq.read_metadata(path)
+    flat = {f.name for f in footer.schema.to_arrow_schema() if not pa.types.is_nested(f.type)}
+    unknown: set[str] = set()
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for index in range(group.num_columns):
+            chunk = group.column(index)
+            known = chunk.statistics is not None and chunk.statistics.has_null_count
+            if known:
+                counts.values[chunk.path_in_schema] += group.num_rows - chunk.statistics.null_count
+            else:
+                unknown.add(chunk.path_in_schema)
+    for name in (*unknown, *(counts.values.keys() - flat)):
+        del counts.values[name]
+    return counts
+
+
+def _of_orc(path: Path) -> ValueCounts:
+    counts, file = ValueCounts(), pa.orc.ORCFile(path)
+    for number in range(file.nstripes):
+        stripe = file.read_stripe(number)
+        for name, column in zip(stripe.schema.names, stripe.columns, strict=True):
+            counts.values[name] += len(column) - column.null_count
+    return counts

@@ -1,0 +1,68 @@
+"""Rows that someone deleted on purpose: counted once a person says so, and never more than were deleted."""
+
+import json
+
+import pytest
+
+from medallion_assets.delta import log
+from medallion_assets.quality.conservation import balance
+from medallion_assets.quality.verdicts import conservation
+from medallion_assets_tests.shop import chain, json_lines, order
+
+pytestmark = pytest.mark.spark
+
+
+def test_rows_deleted_by_hand_count_once_someone_says_why_and_no_other_missing_row_does(
+    drop, refreshed, lake, spark, do, look
+):
+    tables = orders, _, totals = chain()
+    drop("shop/orders", "a.json", json_lines(*(order(n, 5) for n in range(1, 7)), order(7, -1)))
+    refreshed(*tables)
+    assert "nothing to accept" in look("accept_changes", orders, why="none").does
+    spark.sql(f"DELETE FROM delta.`{lake.path(orders)}` WHERE id IN (1, 2)")
+    spark.sql(f"UPDATE delta.`{lake.path(orders)}` SET total = 6 WHERE id = 3")
+    told = conservation(orders, lake)
+    assert not told.passed
+    assert "DELETE in version 1 of the table (2 rows fewer)" in told.words
+    assert "medallion accept_changes shop/bronze/orders" in told.words
+    assert not do("accept_changes", orders).well
+    assert not balance(orders, lake).holds
+    assert do("accept_changes", orders, why="a wish to be forgotten", dry_run=True).found == {"rows": 2}
+    assert not balance(orders, lake).holds
+    assert do("accept_changes", orders, why="a wish to be forgotten", run_id="r1").well
+    books = balance(orders, lake)
+    assert str(books) == "7 in = 5 rows + 0 quarantined + 2 removed by hand (accepted)"
+    note = json.loads(log.history(lake.path(orders), 1)[0]["userMetadata"])
+    assert {**note["accepted"], "who": ""} == {"rows": 2, "why": "a wish to be forgotten", "who": ""}
+    assert note["accepted"]["who"]
+    drop("shop/orders", "b.json", json_lines(order(8, 5)))
+    refreshed(*tables)
+    assert log.rows(lake.path(totals), "SELECT total, sales FROM t") == [{"total": 26, "sales": 5}]
+    # Rows that go through a commit which says it is the table's own are no one's deletion by hand.
+    with_note = "spark.databricks.delta.commitInfo.userMetadata"
+    spark.conf.set(with_note, json.dumps({"table": orders.key}))
+    try:
+        spark.sql(f"DELETE FROM delta.`{lake.path(orders)}` WHERE id = 4")
+    finally:
+        spark.conf.unset(with_note)
+    refused = do("accept_changes", orders, why="it is gone")
+    assert not refused.well
+    assert "explain 2 of it" in refused.does
+    assert not balance(orders, lake).holds
+
+
+def test_a_row_deleted_in_silver_is_accepted_and_may_come_back_with_a_full_refresh(
+    drop, refreshed, lake, spark, do
+):
+    tables = _, sales, totals = chain()
+    drop("shop/orders", "a.json", json_lines(*(order(n, 5) for n in range(1, 4))))
+    refreshed(*tables)
+    spark.sql(f"DELETE FROM delta.`{lake.path(sales)}` WHERE id = 1")
+    assert do("accept_changes", sales, why="a test").found == {"rows": 1}
+    refreshed(*tables)
+    assert log.rows(lake.path(totals), "SELECT sales FROM t") == [{"sales": 2}]
+    assert do("full_refresh", sales).well
+    refreshed(*tables)
+    assert balance(sales, lake).by_hand == 0
+    assert log.rows(lake.path(totals), "SELECT sales FROM t") == [{"sales": 3}]
+    assert not do("accept_changes", totals, why="a test").well

@@ -1,0 +1,164 @@
+"""Conservation of values: what a file holds in each field against what a commit took, without Spark."""
+
+import csv
+import io
+import json
+from collections import Counter
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from medallion_assets.sources.counting import contents
+from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.value_books import CommittedValues, FileColumns, QueryColumns, books_of
+from medallion_assets.sources.value_counts import count_values
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+KEYS = st.sampled_from(["a", "b", "A", "naïve key", "x.y", 'with "quote"', "`"])
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = SCALARS | st.text(max_size=6) | st.just({"a": None}) | st.just([None, 1])
+CELLS = st.text(alphabet='ab ",\n1é', max_size=5)
+
+
+def entry(path, source):
+    inside = contents(path, source)
+    facts = (inside.tag, inside.records, inside.layout, inside.header, ADMITTED, "")
+    return Entry(str(path), path.stat().st_size, NOW, *facts, NOW)
+
+
+def counted(path, source):
+    return count_values(entry(path, source), source)
+
+
+@given(records=st.lists(st.dictionaries(KEYS, VALUES, max_size=4), max_size=12), broken=st.booleans())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_json_members_are_counted_as_python_reads_them(tmp_path, records, broken):
+    lines = [json.dumps(record) for record in records] + (['{"a": 1, "b"', "[1, 2]", "7"] if broken else [])
+    path = tmp_path / "a.json"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    found = counted(path, Source("s", "json"))
+    naive = Counter(key for record in records for key, value in record.items() if value is not None)
+    assert +found.values == naive
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=12))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_csv_cells_are_counted_as_pythons_reader_cuts_them(tmp_path, rows):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("id", "name", "last"), *rows])
+    path = tmp_path / "a.csv"
+    path.write_text(text.getvalue())
+    found = counted(path, Source("s", "csv"))
+    # csv.writer quotes no empty cell, and so none of them is a value.
+    naive = Counter(
+        name for row in rows for name, cell in zip(("id", "name", "last"), row, strict=True) if cell
+    )
+    assert +found.values == naive
+
+
+def test_quoted_empty_cells_and_null_texts_are_told_from_values(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('id,name\n1,""\n2,\n3,NA\n')
+    found = counted(path, Source("s", "csv", reader_options={"nullValue": "NA"}))
+    assert found.of_column("name", is_text=True) == 1
+    assert found.of_column("name", is_text=False) == 0
+    assert found.of_column("id", is_text=False) == 3
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_columnar_files_are_counted_by_what_they_say_themselves(tmp_path, kind):
+    table = pa.table({"id": [1, 2, None], "t": ["x", None, None], "n": [{"a": 1}, None, {"a": None}]})
+    path = tmp_path / f"a.{kind}"
+    pa.parquet.write_table(table, path) if kind == "parquet" else pa.orc.write_table(table, path)
+    found = counted(path, Source("s", kind))
+    assert (found.values["id"], found.values["t"]) == (2, 1)
+    assert kind == "orc" or "n" not in found.values
+
+
+def test_a_kind_of_file_that_says_nothing_is_named_with_the_reason(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"x")
+    assert "one value" in counted(path, Source("s", "binaryFile")).reason
+
+
+ROWS = [{"id": 1, "name": "Ann", "extra": 5}, {"id": 2, "name": None}, {"id": "x", "name": "Lee"}]
+
+
+@pytest.fixture
+def landed(tmp_path):
+    """A file of three records, and what an engine that loses nothing would have committed for it."""
+    path = tmp_path / "a.json"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS) + '{"id": 9, "name": 1}\n')
+    good = pa.table(
+        {
+            "id": pa.array([1, 2, None], pa.int64()),
+            "name": ["Ann", None, "Lee"],
+            "_source_file": [str(path)] * 3,
+            "_rescued_data": [
+                f'{{"extra":5,"_file_path":"{path}"}}',
+                None,
+                f'{{"id":"x","_file_path":"{path}"}}',
+            ],
+        }
+    )
+    refused = pa.table({"row": ['{"id": 9, "name": 1}'], "source_file": [str(path)]})
+    return path, good, refused
+
+
+def balanced(path, good, refused, query=None, dropped=0):
+    source = Source("s", "json")
+    folder = Path(path).parent
+    pq.write_table(good, folder / "good.parquet")
+    pq.write_table(refused, folder / "refused.parquet")
+    there = CommittedValues({"id": False, "name": True, "_source_file": True, "_rescued_data": True})
+    names = {name: name for name in good.column_names}
+    there.add_rows([folder / "good.parquet"], names, FileColumns("_source_file", "_rescued_data"))
+    there.add_refused([folder / "refused.parquet"], "_rescued_data")
+    file = entry(path, source)
+    query = query or QueryColumns(frozenset({"id", "name"}), None, "_rescued_data")
+    return books_of(file, count_values(file, source), there, query, dropped)
+
+
+def test_values_committed_rescued_and_quarantined_balance(landed):
+    books = balanced(*landed)
+    assert (books.unaccounted, books.uncounted, books.unkept) == ({}, {}, {})
+    assert books.read == 8
+
+
+def test_a_value_that_became_null_or_came_from_nowhere_is_named(landed):
+    path, good, refused = landed
+    lost = good.set_column(1, "name", pa.array([None, None, "Lee"]))
+    assert balanced(path, lost, refused).unaccounted == {"name": 1}
+    made = good.set_column(1, "name", pa.array(["Ann", "?", "Lee"]))
+    assert balanced(path, made, refused).unaccounted == {"name": -1}
+    unrescued = good.set_column(3, "_rescued_data", pa.array([None, None, None], pa.string()))
+    assert balanced(path, unrescued, refused).unaccounted == {"extra": 1, "id": 1}
+
+
+def test_two_files_in_one_data_file_have_books_of_their_own(landed, tmp_path):
+    path, good, refused = landed
+    other = good.set_column(2, "_source_file", pa.array(["other"] * 3))
+    lost = other.set_column(1, "name", pa.array([None] * 3, pa.string()))
+    assert balanced(path, pa.concat_tables([lost, good]), refused).unaccounted == {}
+
+
+def test_what_the_query_computes_or_a_rule_drops_is_said_and_not_called_a_loss(landed):
+    path, good, refused = landed
+    computed = good.set_column(0, "id", pa.array([None, None, None], pa.int64()))
+    query = QueryColumns(frozenset({"id", "name"}), frozenset({"name", "_rescued_data"}), "_rescued_data")
+    assert list(balanced(path, computed, refused, query).uncounted) == ["id"]
+    assert balanced(path, good.slice(1), refused, dropped=1).unaccounted == {}
+    assert balanced(path, good.slice(2), refused, dropped=1).unaccounted == {"id": 2}
+
+
+def test_a_field_that_the_declaration_keeps_nowhere_is_counted_by_name(landed):
+    path, good, refused = landed
+    query = QueryColumns(frozenset({"id", "name"}), None, "")
+    plain = good.set_column(0, "id", pa.array([1, 2, 3], pa.int64())).drop_columns(["_rescued_data"])
+    assert balanced(path, plain, refused, query).unkept == {"extra": 1}
