@@ -127,7 +127,9 @@ def stamp(transaction: Transaction, path: Path, flow: str, batch: Batch) -> Tran
     mine = flows.get(flow, {})
     batch = batch.following(_batch(mine) if mine else None)
     numbers = asdict(replace(batch, replaced=dict(list(batch.replaced.items())[:NAMED])))
-    numbers = {name: value for name, value in numbers.items() if value not in ({}, [], "", 0, None) or name in NEEDED}
+    numbers = {
+        name: value for name, value in numbers.items() if value not in ({}, [], "", 0, None) or name in NEEDED
+    }
     facts = {name: metadata[name] for name in FACTS if name in metadata}
     flows[flow] = {**mine, **facts, "batch": numbers}
     if "epoch" in facts:

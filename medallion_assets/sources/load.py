@@ -85,7 +85,9 @@ def load_files(
         loaded = load_whole(
             spark, taken, known, place, staging, transaction, partial(_with, write, predicate)
         )
-        account = account_of(place, taken, transaction, values, _query_columns(source, loaded.columns, kept()))
+        account = account_of(
+            place, taken, transaction, values, _query_columns(source, loaded.columns, kept())
+        )
         _record(place, taken, account, untaken, transaction, started)
         return loaded
 
@@ -158,7 +160,10 @@ def finish_statuses(place: LoadTarget) -> None:
         taken = [file for file in files if file not in untaken]
         transaction = Transaction(app, batch.position, {"run_id": batch.run_id, "table": place.key})
         kept = None if batch.kept is None else frozenset(batch.kept)
-        query, values = _query_columns(place.source, batch.columns, kept), count_in_background(taken, place.source)
+        query, values = (
+            _query_columns(place.source, batch.columns, kept),
+            count_in_background(taken, place.source),
+        )
         account = account_of(place, taken, transaction, values, query)
         _record(place, taken, account, untaken, transaction, datetime.now(timezone.utc))
 

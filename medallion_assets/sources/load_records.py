@@ -77,7 +77,11 @@ def load_whole(
     try:
         facts = {name: int(n) for name, n in records.agg(*_facts(source)).collect()[0].asDict().items()}
         loaded = replace(
-            known, files=len(files), malformed=facts["malformed"], rescued=facts["rescued"], growth=growth,
+            known,
+            files=len(files),
+            malformed=facts["malformed"],
+            rescued=facts["rescued"],
+            growth=growth,
             columns=tuple(name for name in growth.schema.names if name not in partition_keys(files, source)),
         )
         if loaded.malformed:

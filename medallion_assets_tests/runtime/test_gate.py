@@ -54,7 +54,9 @@ def test_a_batch_that_breaks_a_blocking_check_is_kept_back_until_it_is_mended(
 
 
 @pytest.mark.parametrize("at", ["staged", "append_refused", "append"])
-def test_a_gated_batch_that_dies_is_taken_again_by_the_next_run(drop, refreshed, do, rows_of, monkeypatch, at):
+def test_a_gated_batch_that_dies_is_taken_again_by_the_next_run(
+    drop, refreshed, do, rows_of, monkeypatch, at
+):
     tables = gated(ABOVE_ZERO)
     drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
     refreshed(*tables)

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, stream
 from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quality.conservation import balance
-from medallion_assets.lake.position import newest_batch
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.refresh import refresh
 from medallion_assets_tests.shop import json_lines
