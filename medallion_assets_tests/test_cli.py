@@ -47,7 +47,7 @@ def test_a_run_that_cannot_start_spark_exits_1_and_names_the_tables(medallion):
     medallion("land", "school")
     done = medallion("run", "school")
     assert done.exit_code == 1
-    assert "tables are not well" in done.output
+    assert "tables failed" in done.output
     assert "not run: school/bronze/students failed" in done.output
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from medallion_assets.cli.app import Names, app, table_of, tables_of, the_lake
-from medallion_assets.cli.verbs import DryRun, Files, carry_out
+from medallion_assets.cli.verbs import DryRun, Files, do_to_each
 from medallion_assets.operations import VerbRequest
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.reports import quarantine_counts, quarantine_rows, show
@@ -47,7 +47,7 @@ def replay(
 ) -> None:
     """Take open rows again, mended by --fix, by today's rules; a good one reaches its table once."""
     choice = _choice(id_, rule, reason, file, where)
-    carry_out("replay", names, VerbRequest(dry_run, choice, fix))
+    do_to_each("replay", names, VerbRequest(dry_run, choice, fix))
 
 
 @quarantine.command()
@@ -63,7 +63,7 @@ def discard(
 ) -> None:
     """Give open rows up: they stay, with the reason, and are not tried again."""
     choice = _choice(id_, rule, reason, file, where)
-    carry_out("discard", names, VerbRequest(dry_run, choice, why=why))
+    do_to_each("discard", names, VerbRequest(dry_run, choice, why=why))
 
 
 def _choice(

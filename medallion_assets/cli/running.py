@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
-from medallion_assets.cli.verbs import carry_out
+from medallion_assets.cli.verbs import do_to_each
 from medallion_assets.declare.table import Table
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.lake.paths import Lake
@@ -48,7 +48,7 @@ def refresh(
             f"{', '.join(bronze)}: bronze is not recomputed, since its landing files may be gone. "
             "Name the silver and gold tables to make anew; nothing was changed."
         )
-    carry_out("full_refresh", [table.key for table in tables if not table.source], VerbRequest())
+    do_to_each("full_refresh", [table.key for table in tables if not table.source], VerbRequest())
 
 
 @app.command()

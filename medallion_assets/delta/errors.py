@@ -7,6 +7,18 @@ class DamagedCheckpoint(RuntimeError):
     """A file of a checkpoint cannot be read; nothing was read or written."""
 
 
+class UnusablePath(ValueError):
+    """A path that the reader of Delta logs cannot open, whatever lies there."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the path and the way out."""
+        super().__init__(
+            f"no Delta table at {path} can be opened: the reader of Delta logs, deltalake, does not take a "
+            "path with [ ] | ^, a backslash, a line break, or a percent sign before two digits (%20). "
+            "Nothing was read or written. Please rename the folder, or move lake or checkpoint to another."
+        )
+
+
 class DamagedTable(RuntimeError):
     """A Delta table's log cannot be read; nothing was read or written."""
 

@@ -1,20 +1,34 @@
 """What a Delta table's log says, in milliseconds and without a JVM."""
 
 import json
+import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta.errors import DamagedTable
+from medallion_assets.delta.errors import DamagedTable, UnusablePath
+
+UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]|^\x00-\x1f]")
+"""In a path ``deltalake`` 1.6 decodes the first twice, and panics or fails on the others."""
+
+UNSUPPORTED = "Unsupported table features"
 
 
 def exists(path: Path) -> bool:
-    """Return true where a Delta table with at least one version stands."""
+    """Return true where a Delta table with at least one version stands.
+
+    Raises:
+        UnusablePath: No table of this path can be opened without Spark.
+    """
+    _refuse_unusable(path)
     return (path / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(path))
 
 
@@ -23,7 +37,9 @@ def opened(path: Path, at_version: int | None = None) -> DeltaTable:
 
     Raises:
         DamagedTable: Its log cannot be read.
+        UnusablePath: No table of this path can be.
     """
+    _refuse_unusable(path)
     try:
         return DeltaTable(str(path), version=at_version)
     except (DeltaError, OSError) as error:
@@ -78,10 +94,43 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
     """Return what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
     if not exists(path):
         return []
-    query = QueryBuilder().register("t", opened(path))
-    for name, other in registered.items():
-        query = query.register(name, opened(other))
+    paths = {"t": path, **registered}
+    try:
+        return _answer(sql, {name: opened(place) for name, place in paths.items()})
+    except DeltaError as error:
+        if UNSUPPORTED not in str(error):
+            raise
+    with tempfile.TemporaryDirectory() as folder:
+        return _answer(sql, {name: _copied(place, Path(folder) / name) for name, place in paths.items()})
+
+
+def _answer(sql: str, tables: dict[str, DeltaTable]) -> list[dict[str, Any]]:
+    query = QueryBuilder()
+    for name, table in tables.items():
+        query = query.register(name, table)
     return pa.table(query.execute(sql)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _copied(path: Path, folder: Path) -> DeltaTable:
+    """Return a copy of a table whose columns were widened: ``deltalake`` opens its log, but no row of it."""
+    table = opened(path)
+    fields = json.loads(table.schema().to_json())["fields"]
+    schema = pa.schema(table.schema().to_arrow()).remove_metadata()
+    physical = [f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+            part = pq.read_table(path / unquote(file["path"]), partitioning=None)
+            columns = [
+                part.column(inside).cast(field.type)
+                if inside in part.column_names
+                else pa.array([file.get(f"partition.{field.name}")] * part.num_rows, field.type)
+                for inside, field in zip(physical, schema, strict=True)
+            ]
+            yield from pa.table(columns, schema).to_batches()
+
+    write_deltalake(str(folder), pa.RecordBatchReader.from_batches(schema, batches()))
+    return opened(folder)
 
 
 def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
@@ -122,6 +171,11 @@ def commit_metadata_of(commit: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         return {}
     return note if isinstance(note, dict) else {}
+
+
+def _refuse_unusable(path: Path) -> None:
+    if UNUSABLE.search(str(path)):
+        raise UnusablePath(path)
 
 
 def _type_name(kind: Any) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import TIMES, Transaction, append, configured
 from medallion_assets.delta.names import quoted
 
@@ -18,7 +18,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
 TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 
-GONE = "_gone"
+GONE = working.GONE
 """A column of the rows to merge: true where the row only says that its key is to go."""
 
 
@@ -33,7 +33,7 @@ def upsert(
     """Make the table hold these rows: by key, those that differ are changed, new ones added.
 
     Args:
-        rows: The table's columns; with ``_gone`` BOOLEAN, those where it is true are taken out.
+        rows: The table's columns; with ``working.GONE`` BOOLEAN, those where it is true are taken out.
             A key stands at most once.
         path: The table; it is made where there is none.
         transaction: Who writes.
@@ -55,7 +55,7 @@ def upsert(
         merge = into.merge(rows.alias("n"), same_key).withSchemaEvolution()
         if GONE in rows.columns:
             merge = merge.whenMatchedDelete(f"n.{GONE}")
-        changes = {c: v for c, v in told.items() if c.strip("`") not in keys}
+        changes = {c: v for c, v in told.items() if c not in map(quoted, keys)}
         if changes:
             differs = None if merged else _differs(rows, keys, path)
             merge = merge.whenMatchedUpdate(condition=differs, set=_as_columns(changes))

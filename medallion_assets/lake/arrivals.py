@@ -11,9 +11,10 @@ from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import position_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import discover
-from medallion_assets.sources.cleaning import clean_source
+from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.intervals import seconds_of
+from medallion_assets.sources.load_target import LoadTarget
 
 LOOKED = "looked.json"
 
@@ -22,6 +23,7 @@ def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None
     """Lets discovery add new landing files to the ledger, where the table reads any, or these again."""
     if table.source and not is_filled(table, lake):
         folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
+        register(_reader(table, lake), lake.state(table, READERS))
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
             look = (
                 DiscoveryOptions(0, again, True) if again else DiscoveryOptions(lake.settings.settle_seconds)
@@ -46,10 +48,21 @@ def last_pass(table: Table, lake: Lake) -> float:
 def take_away(table: Table, lake: Lake) -> None:
     """Lets a source that cleans up move or delete what every table that reads it has committed."""
     if table.source and table.source.clean_source != "OFF":
-        location = lake.landing(table.pipeline, table.source)
-        readers = [t for t in table.registry.values() if t.source and t.key != table.key]
-        same = [t for t in readers if t.source and lake.landing(t.pipeline, t.source) == location]
-        clean_source(table.source, location, lake.ledger(table), [lake.ledger(t) for t in same])
+        declared = [_reader(other, lake) for other in table.registry.values() if other.source]
+        clean_source(load_target_of(table, lake), lake.root, declared)
+
+
+def _reader(table: Table, lake: Lake) -> Reader:
+    place = load_target_of(table, lake)
+    return Reader.of(place.source, place.landing, place.ledger)
+
+
+def load_target_of(table: Table, lake: Lake) -> LoadTarget:
+    """Return where a bronze table's records come from and go to."""
+    assert table.source is not None
+    landing = lake.landing(table.pipeline, table.source)
+    tables = (lake.path(table), lake.quarantine(table), lake.ledger(table))
+    return LoadTarget(table.key, table.source, landing, *tables, lake.state(table, "."))
 
 
 def is_filled(table: Table, lake: Lake) -> bool:

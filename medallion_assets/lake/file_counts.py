@@ -1,4 +1,4 @@
-"""What became of landing files, told anew where a replay moved their records."""
+"""What became of landing files, written down again where a replay moved their records."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -11,6 +11,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.quarantine import REPLAYED
 
 
@@ -18,12 +19,13 @@ def retell(spark: SparkSession, table: Table, lake: Lake, files: Sequence[str], 
     """Append to the status table how many records of these files are rows now, and how many are held."""
     loaded = _counted(spark, lake.path(table), "_source_file", files)
     held = _counted(spark, lake.quarantine(table), "source_file", files, f"status <> '{REPLAYED}'")
-    known = outcomes.newest(lake.ledger(table))
+    newest = ledgers.newest_of(lake.ledger(table), files)
+    known = outcomes.of_entries(lake.ledger(table), newest.values())
     now = {"processed_time": datetime.now(timezone.utc), "run_id": run_id}
     rows = [
-        known[f] | now | {"rows_loaded": loaded.get(f, 0), "rows_quarantined": held.get(f, 0)}
-        for f in files
-        if f in known
+        known[s] | now | {"rows_loaded": loaded.get(f, 0), "rows_quarantined": held.get(f, 0)}
+        for f, s in newest.items()
+        if s in known
     ]
     outcomes.add(lake.ledger(table), rows)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from medallion_assets.declare.table import Table
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source
+from medallion_assets.sources.walking import local_path
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Lake:
     def landing(self, pipeline: str, source: Source) -> Path:
         """Where files of this source land: its folder below the pipeline's, unless it names a path."""
         if source.path:
-            return Path(source.path).expanduser().absolute()
+            return local_path(source.path)
         return self.settings.landing / pipeline / source.name
 
     def ledger(self, table: Table) -> Path:

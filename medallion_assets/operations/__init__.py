@@ -1,9 +1,11 @@
-"""What a person asks of tables beyond taking what is new; each verb can say first what it would do.
+"""Operations on tables beyond a run: plan, doctor, audit, replay, full_refresh and the others.
 
-Every verb is ``verb(table, lake, spark, asked) -> VerbResult``, named the same on the command line, in
-Dagster's launchpad and here.
+Each is ``verb(table, lake, spark, asked) -> VerbResult``, under one name on the command line, in Dagster's
+launchpad and here; with ``asked.dry_run`` it only reports what it would do.
 """
 
+from medallion_assets.declare.table import Table
+from medallion_assets.lake.paths import Lake
 from medallion_assets.operations.accept_changes import accept_changes
 from medallion_assets.operations.audit import audit
 from medallion_assets.operations.doctor import doctor
@@ -12,11 +14,12 @@ from medallion_assets.operations.maintain import maintain
 from medallion_assets.operations.plan import plan
 from medallion_assets.operations.quarantine import discard, replay
 from medallion_assets.operations.reprocess import reprocess
-from medallion_assets.operations.requests import VerbRequest, VerbResult
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
 from medallion_assets.operations.reset import reset
 from medallion_assets.operations.reset_checkpoint import reset_checkpoint
 from medallion_assets.operations.undo import undo
 from medallion_assets.operations.validate import validate
+from medallion_assets.runtime.failures import failure_text
 
 VERBS = {
     verb.__name__: verb
@@ -24,4 +27,12 @@ VERBS = {
                  doctor, undo, audit, accept_changes)
 }  # fmt: skip
 
-__all__ = ["VERBS", "VerbRequest", "VerbResult", *VERBS]
+__all__ = ["VERBS", "VerbRequest", "VerbResult", "carry_out", *VERBS]
+
+
+def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
+    """Return what a verb did to a table; an error becomes a result that is not well, in one paragraph."""
+    try:
+        return VERBS[verb](table, lake, spark, asked)
+    except Exception as error:
+        return VerbResult(table.key, failure_text(table, lake, error), well=False)

@@ -3,34 +3,35 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
 from medallion_assets.quality.conservation import balance
-from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.ledger import located
+from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import REPLAYED
+from medallion_assets.sources.replacing import replaces_files
 
 NAMED = 5
-NEWEST = (
-    "SELECT path, tag, records FROM (SELECT *, row_number() OVER "
-    "(PARTITION BY path ORDER BY discovered_at DESC) "
-    f"AS turn FROM ledger WHERE status = '{ledgers.ADMITTED}') WHERE turn = 1 ORDER BY path"
-)
 
 
 def audit(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Counts the landing files again outside Spark, and the rows in Spark, and holds them against each other.
+    """Count the landing files again outside Spark, and the rows in Spark, and compare them.
 
-    A file that is gone is counted as the ledger has it; one that changed since it was taken is named.
+    A file that is gone is counted as the ledger has it; one that changed since it was taken is named, and
+    with it the verb that loads it where discovery cannot see the change.
     """
     if not log.exists(lake.path(table)):
         return VerbResult(table.key, "it has no rows yet")
@@ -46,23 +47,60 @@ def audit(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRes
 
 def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
     """Return what is wrong file by file."""
-    found = _committed(spark, lake.path(table), "_source_file", "true")
-    found += _committed(spark, lake.quarantine(table), "source_file", f"status <> '{REPLAYED}'")
-    became = outcomes.newest(lake.ledger(table))
+    place = load_target_of(table, lake)
+    found = _committed(spark, place.path, "_source_file", "true")
+    found += _committed(spark, place.quarantine, "source_file", f"status <> '{REPLAYED}'")
     # What a rule lets go is counted by batch, not by file.
     drops = any(rule.on_violation == "drop" for rule in table.expectations)
-    for row in ledgers.rows(lake.ledger(table), NEWEST):
-        path = str(row["path"])
-        if became.get(path, {}).get("status") != outcomes.LOADED:
-            continue
-        physical = _recounted(Path(path), table, row)
-        rows = found.pop(path, 0) + int(became[path]["rows_dropped"] or 0)
-        if physical is None:
-            yield f"{path} changed since it was taken, or cannot be read any more"
-        elif rows > physical or (rows < physical and not drops):
-            yield f"{path} holds {physical} records, table and quarantine {rows}"
+    root = place.root
+    for path, contents_of in _loaded_contents(place).items():
+        newest = contents_of[-1]
+        changed = _change(located(root, path), path, place, newest)
+        if changed:
+            yield changed
+        records = sum(row["records"] for row in contents_of)
+        rows = found.pop(path, 0) + sum(row["rows_dropped"] or 0 for row in contents_of)
+        if rows > records or (rows < records and not drops):
+            yield f"{path} held {records} records when it was taken, table and quarantine {rows}"
     yield from (f"{count} rows say they came from {path}, which the ledger does not know"
                 for path, count in found.items() if count and path)  # fmt: skip
+
+
+def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
+    """Return by path the contents whose records the table holds, oldest first; one where they replace."""
+    admitted = f"SELECT * FROM ledger WHERE status = '{ledgers.ADMITTED}' ORDER BY sequence"
+    became, replaces = file_status.newest(place.ledger), replaces_files(place.source, place.state)
+    loaded: dict[str, list[dict[str, Any]]] = {}
+    for entry in ledgers.rows(place.ledger, admitted):
+        row = became.get(int(str(entry["sequence"])))
+        if row and row["status"] == file_status.LOADED:
+            others = [] if replaces else loaded.get(str(entry["path"]), [])
+            loaded[str(entry["path"])] = [*others, entry | {"rows_dropped": row["rows_dropped"]}]
+    return loaded
+
+
+def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> str:
+    """Say how a file differs from the contents that were taken, empty where it does not or is gone."""
+    try:
+        inside, now = contents(file, place.source), file.lstat()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnreadableFile) as problem:
+        return f"{path} cannot be read any more: {problem}"
+    if inside.tag == taken["tag"]:
+        same = inside.records == taken["records"]
+        held = f"{path} held {taken['records']} records when it was taken"
+        return "" if same else f"{held}, and {inside.records} now"
+    at = now.st_mtime_ns // 1000 / 1e6
+    if (now.st_size, at) != (taken["size"], taken["modified_at"].timestamp()):
+        return f"{path} changed since it was taken"
+    again = f"`medallion reprocess {place.key} --file {path}` loads it"
+    if place.source.allow_overwrites == "append":
+        again = "`touch` it to have it loaded"
+    return (
+        f"{path} has other bytes than were taken, with the same size and time, by which discovery knows it: "
+        f'{again}, and change_detection="content" finds such changes'
+    )
 
 
 def _of_rows(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
@@ -75,18 +113,6 @@ def _of_rows(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
     last = newest_batch(table, lake)
     if last and last.total_missing:
         yield f"{last.total_missing} records were missing when they were to be read"
-
-
-def _recounted(path: Path, table: Table, row: dict[str, object]) -> int | None:
-    """Return the records a file holds now; as the ledger has it where it is gone, None where it changed."""
-    assert table.source is not None
-    try:
-        inside = contents(path, table.source)
-    except FileNotFoundError:
-        return int(str(row["records"]))
-    except (OSError, UnreadableFile):
-        return None
-    return inside.records if inside.tag == row["tag"] else None
 
 
 def _committed(spark: SparkSession, path: Path, column: str, condition: str) -> Counter[str]:

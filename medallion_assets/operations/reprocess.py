@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta.batches import write_json
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
 from medallion_assets.runs.refresh import refresh
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.ledger import is_named, located
 from medallion_assets.sources.replacing import REPROCESSED
 
 NEWEST = (
     f"SELECT path, max(discovered_at) AS at FROM ledger WHERE status = '{ledgers.ADMITTED}' "
     "GROUP BY path ORDER BY path"
 )
+"""``at`` is compared with the time a person gives; it orders nothing."""
 
 
 def reprocess(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
@@ -28,8 +30,9 @@ def reprocess(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> Ver
     if not table.source or table.source.allow_overwrites == "append" or table.once:
         return refused(table, "only bronze tables whose files each count once are reprocessed")
     chosen = list(_chosen(table, lake, asked))
-    there = [path for path in chosen if Path(path).exists()]
-    gone = [path for path in chosen if path not in there]
+    root = load_target_of(table, lake).root
+    gone = [path for path in chosen if not located(root, path).exists()]
+    there = chosen
     if gone:
         return refused(
             table, f"{', '.join(gone[:5])} is gone, and its rows could not be made again", gone=gone
@@ -54,7 +57,7 @@ def _chosen(table: Table, lake: Lake, asked: VerbRequest) -> Iterator[str]:
     since = since.replace(tzinfo=since.tzinfo or timezone.utc) if since else None
     for row in ledgers.rows(lake.ledger(table), NEWEST):
         path, at = str(row["path"]), row["at"]
-        named = not asked.files or path.endswith(asked.files)
+        named = not asked.files or any(is_named(path, file) for file in asked.files)
         if named and (since is None or (isinstance(at, datetime) and at >= since)):
             yield path
 

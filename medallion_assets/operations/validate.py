@@ -1,14 +1,14 @@
 """``validate``: what has landed and is not yet taken, judged by schema and rules; nothing is written."""
 
 from collections import Counter
-from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
 from medallion_assets.declare.table import Table
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
-from medallion_assets.runtime.bronze import judged_records, load_target_of
+from medallion_assets.runtime.bronze import judged_records
 from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.validate import Validation, validated
 
@@ -22,7 +22,6 @@ def validate(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> Verb
     if not table.source:
         return VerbResult(table.key, "it reads no files: validate the bronze tables it comes from")
     place = load_target_of(table, lake)
-    place = replace(place, source=replace(place.source, path=str(lake.landing(table.pipeline, table.source))))
     rules: Counter[str] = Counter()
 
     def judge(records: DataFrame) -> None:

@@ -15,7 +15,8 @@ from medallion_assets.orchestration import metadata as report
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.quality.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
 from medallion_assets.runs.refresh import Refresh, refresh
-from medallion_assets.runtime.failures import passes_by_itself
+from medallion_assets.runs.run import nothing_loaded
+from medallion_assets.runtime.failures import failure_text, passes_by_itself
 
 RETRIES, RETRY_SECONDS = 2, 30.0
 
@@ -72,6 +73,9 @@ def _materialized(
     if done.total("quarantined"):
         metadata = report.quarantine(table, place, done)
         context.log_event(dg.AssetMaterialization(quarantine_key(table), metadata=metadata))
+    error = nothing_loaded(table, place, done)
+    if error:
+        raise dg.Failure(description=error, allow_retries=False)
     found = facts(table, place)
     return dg.MaterializeResult(
         asset_key=asset_key(table),
@@ -82,13 +86,14 @@ def _materialized(
 
 
 def _refreshed(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str) -> Refresh:
-    """Refreshes the table; what may pass by itself is tried again a few times, what cannot is not."""
+    """Refresh the table; an error that may pass by itself is retried a few times, others fail the step."""
     try:
         return refresh(table, lake, spark, run_id)
     except Exception as error:
         if passes_by_itself(error):
             raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=RETRY_SECONDS) from error
-        raise dg.Failure(description=str(error), allow_retries=False) from error
+        # Without the cause: Dagster would print its stack, of hundreds of lines of Java, into every log.
+        raise dg.Failure(description=failure_text(table, lake, error), allow_retries=False) from None
 
 
 def _inline_checks(table: Table) -> list[str]:

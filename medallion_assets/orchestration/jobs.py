@@ -1,4 +1,4 @@
-"""The verbs in Dagster's launchpad: a job for each, with what it told of every table in the run's log."""
+"""The operations in Dagster's launchpad: a job for each, with its result for every table in the run's log."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,19 +7,19 @@ import dagster as dg
 
 from medallion_assets.declare.order import chosen
 from medallion_assets.declare.pipeline import Pipeline
-from medallion_assets.operations import VERBS, VerbRequest, VerbResult
+from medallion_assets.operations import VERBS, VerbRequest, VerbResult, carry_out
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.quarantine.choice import QuarantineFilter
 
 DESTROYS = ("reset",)
-"""Verbs that take data away for good: done from the command line only."""
+"""Operations that delete data for good: offered on the command line only."""
 
 
 class VerbConfig(dg.Config):
-    """What a verb is asked for; each reads only what concerns it.
+    """The options of an operation; each operation reads only its own.
 
-    ``tables`` are keys (``pipeline/layer/table``) or pipelines; a dry run, the default, says what it
-    would read, write and touch downstream, and does nothing.
+    ``tables`` are keys (``pipeline/layer/table``) or pipelines. A dry run, the default, reports what the
+    operation would read, write and change downstream, and does nothing.
     """
 
     tables: list[str] = []  # noqa: RUF012 - a pydantic field, copied for each instance
@@ -34,8 +34,8 @@ class VerbConfig(dg.Config):
     since: str = ""
     days: float = 30
 
-    def asked(self, run_id: str) -> VerbRequest:
-        """Return the config as a verb takes it."""
+    def request(self, run_id: str) -> VerbRequest:
+        """Return the request these options make."""
         files = tuple(self.files)
         choice = QuarantineFilter(tuple(self.ids), tuple(self.rules), tuple(self.reasons), files, self.where)
         return VerbRequest(
@@ -44,12 +44,12 @@ class VerbConfig(dg.Config):
 
 
 def verb_jobs(pipelines: Mapping[str, Pipeline]) -> list[dg.JobDefinition]:
-    """Return a job for each verb that takes nothing away for good, over the tables of these pipelines."""
+    """Return a job for each operation that deletes nothing for good, over the tables of these pipelines."""
     return [_job(name, pipelines) for name in VERBS if name not in DESTROYS]
 
 
 def upkeep(jobs: list[dg.JobDefinition]) -> dg.ScheduleDefinition:
-    """Return the schedule of ``maintain``: small files of all tables put together, early on Sundays."""
+    """Return the schedule of ``maintain``: compacts the small files of all tables, early on Sundays."""
     (job,) = (job for job in jobs if job.name == "maintain")
     config = {"ops": {"do_maintain": {"config": {"dry_run": False}}}}
     running = dg.DefaultScheduleStatus.RUNNING
@@ -64,12 +64,13 @@ def _job(name: str, pipelines: Mapping[str, Pipeline]) -> dg.JobDefinition:
     def do(
         context: dg.OpExecutionContext, config: VerbConfig, lake: LakeResource, spark: SparkResource
     ) -> None:
-        place, asked = lake.lake(), config.asked(context.run_id)
-        told = [VERBS[name](t, place, spark.starter(), asked) for t in chosen(pipelines, config.tables)]
-        context.log_event(_observation(name, told))
-        ill = [f"{t.table}: {t.does}" for t in told if not t.well]
-        if ill:
-            raise dg.Failure("; ".join(ill)[:2000], allow_retries=False)
+        place, request = lake.lake(), config.request(context.run_id)
+        tables = chosen(pipelines, config.tables)
+        results = [carry_out(name, table, place, spark.starter(), request) for table in tables]
+        context.log_event(_observation(name, results))
+        failed = [f"{result.table}: {result.does}" for result in results if not result.well]
+        if failed:
+            raise dg.Failure("; ".join(failed)[:2000], allow_retries=False)
 
     @dg.job(name=name, description=words, tags={"medallion/verb": name})
     def job() -> None:
@@ -78,16 +79,16 @@ def _job(name: str, pipelines: Mapping[str, Pipeline]) -> dg.JobDefinition:
     return job
 
 
-def _observation(name: str, told: list[VerbResult]) -> dg.AssetObservation:
-    rows = [_row(t) for t in told]
-    head = "| table | well | what | reads | writes | downstream |\n|---|---|---|---|---|---|\n"
+def _observation(name: str, results: list[VerbResult]) -> dg.AssetObservation:
+    rows = [_row(result) for result in results]
+    head = "| table | result | what | reads | writes | downstream |\n|---|---|---|---|---|---|\n"
     grid = head + "\n".join("| " + " | ".join(row) + " |" for row in rows)
     return dg.AssetObservation(
         dg.AssetKey(["report", "lake_status"]), metadata={name: dg.MetadataValue.md(grid)}
     )
 
 
-def _row(told: VerbResult) -> list[str]:
-    cells: list[Any] = [told.table, "yes" if told.well else "no", told.does, told.reads, told.writes,
-                        ", ".join(told.downstream)]  # fmt: skip
+def _row(result: VerbResult) -> list[str]:
+    well, downstream = "ok" if result.well else "FAILED", ", ".join(result.downstream)
+    cells: list[Any] = [result.table, well, result.does, result.reads, result.writes, downstream]
     return [str(cell).replace("|", "\\|") for cell in cells]

@@ -28,6 +28,7 @@ class Balance:
         expanded: Rows beyond one for each upstream row, where the query may give many.
         by_hand: Rows removed by hand, as a person accepted (``accept_changes``).
         waiting: Rows in windows that are still open, and so not written yet.
+        noun: What ``rows`` are: rows in the table, or upstream rows that its groups or states hold.
     """
 
     table: str
@@ -37,6 +38,7 @@ class Balance:
     duplicates: int = 0
     dropped: int = 0
     waiting: int = 0
+    noun: str = "rows"
     expanded: int = 0
     by_hand: int = 0
 
@@ -53,7 +55,7 @@ class Balance:
 
     def __str__(self) -> str:
         """Return the equation as a line to read."""
-        parts = f"{self.rows} rows + {self.quarantined} quarantined"
+        parts = f"{self.rows} {self.noun} + {self.quarantined} quarantined"
         parts += f" + {self.duplicates} duplicates" if self.duplicates else ""
         parts += f" + {self.dropped} dropped" if self.dropped else ""
         parts += f" + {self.waiting} in open windows" if self.waiting else ""
@@ -80,6 +82,7 @@ def balance(table: Table, lake: Lake) -> Balance:
         held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,
         last.total_dropped if last else 0,
+        noun="applied" if table.scd else "rows",
         expanded=last.total_expanded if last else 0,
         by_hand=last.total_by_hand if last else 0,
     )
@@ -90,7 +93,7 @@ def _of_groups(table: Table, lake: Lake, waiting: int) -> Balance:
     quarantine, times = lake.quarantine(table), table.window_overlap
     held = held_rows(quarantine, QUERY) * times + held_rows(quarantine, LATE)
     rows = _rows_stood_for(table, lake.path(table))
-    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting)
+    return Balance(table.key, incoming(table, lake) * times, rows, held, waiting=waiting, noun="in groups")
 
 
 def _of_all_flows(table: Table, lake: Lake) -> Balance:
@@ -104,6 +107,7 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
         parts[0].quarantined,
         sum(part.duplicates for part in parts),
         sum(part.dropped for part in parts),
+        noun=parts[0].noun,
         expanded=sum(part.expanded for part in parts),
         by_hand=sum(part.by_hand for part in parts),
     )
@@ -131,12 +135,13 @@ def _records_in_files(ledger: Path, version: int) -> int:
 
 
 def _records_in_newest(ledger: Path, version: int) -> int:
-    """Return the records of each file as it came last, without those that were missing then."""
-    turn = "row_number() OVER (PARTITION BY path ORDER BY discovered_at DESC) AS turn"
-    admitted = f"SELECT path, records, {turn} FROM ledger WHERE status = '{ledgers.ADMITTED}'"
-    lost = set(outcomes.lost(ledger))
-    rows = ledgers.rows(ledger, f"SELECT path, records FROM ({admitted}) WHERE turn = 1", version)
-    return sum(int(str(row["records"])) for row in rows if row["path"] not in lost)
+    """Return the records of each file's newest contents, of those that were not missing or damaged."""
+    turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
+    lost = ", ".join(map(str, outcomes.lost(ledger))) or ledgers.NONE
+    admitted = f"status = '{ledgers.ADMITTED}' AND sequence NOT IN ({lost})"
+    newest = f"SELECT records, {turn} FROM ledger WHERE {admitted}"
+    counted = f"SELECT CAST(sum(records) AS BIGINT) AS n FROM ({newest}) WHERE turn = 1"
+    return int(str(ledgers.rows(ledger, counted, version)[0]["n"] or 0))
 
 
 def _rows_stood_for(table: Table, path: Path) -> int:

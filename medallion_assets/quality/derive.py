@@ -7,6 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import RepeatedKeys, SourceRowLost
 from medallion_assets.declare.table import SOURCE_ROW, Read, Table
+from medallion_assets.delta import working
+from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quarantine.identity import identity_of
@@ -78,9 +80,9 @@ def _unique(whole: DataFrame, read: Read, table: Table) -> DataFrame:
 def _last_landed(whole: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     landed = [F.col(c).desc() for c in ("_source_modified_at", "_batch_id") if c in whole.columns]
     # The row's own hash ends every tie the same way in every replay.
-    order = [*landed, F.xxhash64(*(F.col(f"`{c}`") for c in whole.columns))]
+    order = [*landed, F.xxhash64(*(F.col(quoted(c)) for c in whole.columns))]
     turn = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
-    return whole.withColumn("_turn", turn).where("_turn = 1").drop("_turn")
+    return whole.withColumn(working.TURN, turn).where(f"{working.TURN} = 1").drop(working.TURN)
 
 
 def _knowing_all(whole: DataFrame, rows: DataFrame, read: Read) -> DataFrame:
@@ -100,6 +102,6 @@ def _marked(
 ) -> DataFrame:
     assert read.table is not None
     known = at_version(spark, lake.path(read.table), static_versions[name]).select(*read.on).distinct()
-    marked = made.join(known.withColumn("_known", F.lit(True)), list(read.on), "left")
-    found = F.col("_known").isNotNull().alias(f"_check_{name}_matched")
-    return marked.select(*(F.col(f"`{c}`") for c in made.columns), found)
+    marked = made.join(known.withColumn(working.KNOWN, F.lit(True)), list(read.on), "left")
+    found = F.col(working.KNOWN).isNotNull().alias(f"_check_{name}_matched")
+    return marked.select(*(F.col(quoted(c)) for c in made.columns), found)

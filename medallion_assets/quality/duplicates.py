@@ -4,8 +4,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import working
+from medallion_assets.delta.names import quoted
 
-GOOD = "_outcome = 'good'"
+GOOD = f"{working.OUTCOME} = 'good'"
 
 
 def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: DataFrame | None) -> DataFrame:
@@ -15,11 +17,13 @@ def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: Data
     """
     keys = [F.col(key) for key in names]
     by_key = Window.partitionBy(F.expr(GOOD), *keys).orderBy(*arrival(marked))
-    numbered = marked.withColumn("_repeated", F.row_number().over(by_key) > 1)
+    numbered = marked.withColumn(working.REPEATED, F.row_number().over(by_key) > 1)
     if existing is not None:
-        held = existing.select(*names).distinct().withColumn("_held", F.lit(True))
+        held = existing.select(*names).distinct().withColumn(working.HELD, F.lit(True))
         numbered = numbered.join(held, list(names), "left")
-        numbered = numbered.withColumn("_repeated", F.expr("_repeated OR _held IS NOT NULL"))
+        numbered = numbered.withColumn(
+            working.REPEATED, F.expr(f"{working.REPEATED} OR {working.HELD} IS NOT NULL")
+        )
     return _told(numbered, marked.columns)
 
 
@@ -34,17 +38,17 @@ def without_near_duplicates(marked: DataFrame, table: Table, existing: DataFrame
 
     Rows that come in the order of their time are kept the same, however they are cut into batches.
     """
-    rows = marked.withColumn("_repeated", F.lit(False))
+    rows = marked.withColumn(working.REPEATED, F.lit(False))
     if existing is not None:
         rows = _near_those_that_stand(rows, table, existing)
     time, keys = F.col(table.unique_over), [F.col(key) for key in table.unique_by]
-    mine = [F.expr(f"{GOOD} AND NOT _repeated"), *keys]
+    mine = [F.expr(f"{GOOD} AND NOT {working.REPEATED}"), *keys]
     times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*mine)))
     alone = F.row_number().over(Window.partitionBy(*mine, time).orderBy(F.monotonically_increasing_id())) == 1
     kept = F.array_contains(_far_apart(times, table.unique_within), time) & alone
     # A row without a time is near none.
-    repeated = F.col("_repeated") | ~F.coalesce(kept, F.lit(True))
-    return _told(rows.withColumn("_repeated", repeated), marked.columns)
+    repeated = F.col(working.REPEATED) | ~F.coalesce(kept, F.lit(True))
+    return _told(rows.withColumn(working.REPEATED, repeated), marked.columns)
 
 
 def _far_apart(times: Column, horizon: str) -> Column:
@@ -61,9 +65,9 @@ def _far_apart(times: Column, horizon: str) -> Column:
 def _near_those_that_stand(numbered: DataFrame, table: Table, existing: DataFrame) -> DataFrame:
     """Marks the rows that have one of their key in the table within the horizon, before or after."""
     time, horizon = F.col(table.unique_over), F.expr(f"INTERVAL {table.unique_within}")
-    then = F.col("_then")
-    held = existing.select(*(F.col(k).alias(f"_held_{k}") for k in table.unique_by),
-                           F.col(table.unique_over).alias("_then"))  # fmt: skip
+    then = F.col(working.THEN)
+    held = existing.select(*(F.col(k).alias(f"{working.HELD}_{k}") for k in table.unique_by),
+                           F.col(table.unique_over).alias(working.THEN))  # fmt: skip
     first = numbered.agg(F.min(time)).first()
     if first is None or first[0] is None:
         return numbered
@@ -71,11 +75,13 @@ def _near_those_that_stand(numbered: DataFrame, table: Table, existing: DataFram
     held = held.where(then >= F.lit(first[0]) - horizon)
     near = (then + horizon >= time) & (then - horizon <= time)
     for key in table.unique_by:
-        near = near & (F.col(key) == F.col(f"_held_{key}"))
-    stands = numbered.join(held, near, "left_semi").withColumn("_repeated", F.lit(True))
+        near = near & (F.col(key) == F.col(f"{working.HELD}_{key}"))
+    stands = numbered.join(held, near, "left_semi").withColumn(working.REPEATED, F.lit(True))
     return stands.unionByName(numbered.join(held, near, "left_anti"))
 
 
 def _told(numbered: DataFrame, columns: list[str]) -> DataFrame:
-    outcome = F.when(F.expr(f"{GOOD} AND _repeated"), F.lit("duplicate")).otherwise(F.col("_outcome"))
-    return numbered.withColumn("_outcome", outcome).select(*(F.col(f"`{c}`") for c in columns))
+    outcome = F.when(F.expr(f"{GOOD} AND {working.REPEATED}"), F.lit("duplicate")).otherwise(
+        F.col(working.OUTCOME)
+    )
+    return numbered.withColumn(working.OUTCOME, outcome).select(*(F.col(quoted(c)) for c in columns))

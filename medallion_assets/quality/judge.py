@@ -1,7 +1,7 @@
 """Judges the rows of a micro-batch in one pass: good, quarantined, duplicate, dropped.
 
-Frames out carry the query's columns and then ``_broken`` ARRAY<STRING> (names of the rules broken)
-and ``_outcome`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicate``).
+Frames out carry the query's columns and then ``working.BROKEN`` ARRAY<STRING> (names of the rules broken)
+and ``working.OUTCOME`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicate``).
 """
 
 import re
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.expectations import Expectation
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import working
 from medallion_assets.quality.duplicates import without_duplicates, without_near_duplicates
 from medallion_assets.quality.history import with_ties_told
 from medallion_assets.quality.row_rules import with_repeats_told
@@ -29,7 +30,7 @@ def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFra
     broken = (
         F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")
     )
-    marked = rows.withColumn("_broken", broken).withColumn("_outcome", _outcome(table.expectations))
+    marked = rows.withColumn(working.BROKEN, broken).withColumn(working.OUTCOME, _outcome(table.expectations))
     if table.unique_within:
         return without_near_duplicates(marked, table, existing)
     once = table.counted_once_by
@@ -38,7 +39,7 @@ def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFra
 
 def written_columns(rows: DataFrame) -> list[str]:
     """Return the columns that go into the table: all but the judge's own and those made for rules."""
-    ours = {"_broken", "_outcome"}
+    ours = {working.BROKEN, working.OUTCOME}
     return [c for c in rows.columns if c not in ours and not c.startswith(CHECK_PREFIX)]
 
 
@@ -50,9 +51,10 @@ def counted(judged_rows: DataFrame, table: Table) -> dict[str, int]:
 
 def counters(table: Table) -> list[Column]:
     """Return the aggregates that count a judged frame: by outcome, and by rule under ``rule:<name>``."""
-    by_outcome = [F.count_if(F.col("_outcome") == word).alias(word) for word in OUTCOMES]
+    by_outcome = [F.count_if(F.col(working.OUTCOME) == word).alias(word) for word in OUTCOMES]
     by_rule = [
-        F.count_if(F.array_contains("_broken", e.name)).alias(f"rule:{e.name}") for e in table.expectations
+        F.count_if(F.array_contains(working.BROKEN, e.name)).alias(f"rule:{e.name}")
+        for e in table.expectations
     ]
     return [*by_outcome, *by_rule]
 

@@ -56,7 +56,11 @@ def _row_count(rule: SetRule, reads: list[int]) -> Answer:
     last, before = (reads[-1] if reads else 0), reads[:-1]
     usual = median(before) if len(before) >= EARLIER else last
     holds = abs(last - usual) <= rule.drift * usual
-    return holds, f"{last} rows in the last batch, {usual:g} is usual", {"rows": last, "usual": float(usual)}
+    return (
+        holds,
+        f"{last} rows in the last batch, {usual:g} is usual",
+        {"rows_written": last, "usual": float(usual)},
+    )
 
 
 def _null_rate(rule: SetRule, path: Path) -> Answer:

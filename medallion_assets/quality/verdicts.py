@@ -68,7 +68,7 @@ def conservation(table: Table, lake: Lake) -> Verdict:
     books = balance(table, lake)
     numbers = {
         "incoming": books.incoming,
-        "rows": books.rows,
+        "rows_kept": books.rows,
         "quarantined": books.quarantined,
         "duplicates": books.duplicates,
         "dropped": books.dropped,
@@ -161,14 +161,8 @@ def no_late_rows(table: Table, lake: Lake) -> Verdict:
 
 
 def refused_files(ledger: Any) -> list[dict[str, object]]:
-    """Return the files whose newest ledger entry is no admission, and those that no reader could take."""
-    newest = (
-        "SELECT path, status, reason FROM (SELECT *, row_number() OVER "
-        "(PARTITION BY path ORDER BY discovered_at DESC) AS turn FROM ledger) WHERE turn = 1"
-    )
-    refused = ledgers.rows(ledger, f"{newest} AND status <> '{ledgers.ADMITTED}' ORDER BY path")
-    corrupt = [row for row in file_status.lost(ledger).values() if row["status"] == file_status.CORRUPT]
-    return [*refused, *corrupt]
+    """Return the files whose newest contents discovery did not admit, and those that no reader could take."""
+    return [*ledgers.not_loaded(ledger), *file_status.corrupt(ledger)]
 
 
 def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:

@@ -10,8 +10,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.declare.errors import ReplayRefused
+from medallion_assets.delta import working
 from medallion_assets.delta.names import among, literal, quoted
-from medallion_assets.sources.quarantine import OPEN
+from medallion_assets.sources.quarantine import OPEN, named_as
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class QuarantineFilter:
         told += [_any(f"startswith(entry_id, {literal(i)})" for i in self.ids)] if self.ids else []
         told += [_any(f"array_contains(rules, {literal(r)})" for r in self.rules)] if self.rules else []
         told += [among("reason_class", self.reasons)] if self.reasons else []
-        told += [_any(f"endswith(source_file, {literal(f)})" for f in self.files)] if self.files else []
+        told += [_any(named_as("source_file", f) for f in self.files)] if self.files else []
         told += [f"({_read(f'SELECT 1 WHERE {self.where}', self.where)})"] if self.where else []
         return " AND ".join(told)
 
@@ -75,7 +76,7 @@ def mended(rows: DataFrame, fixes: Mapping[str, str]) -> DataFrame:
     types = {f.name: f.dataType for f in rows.schema.fields}
     odd = [name for name in fixes if name not in types]
     if odd:
-        known = ", ".join(name for name in types if name not in ("entry_id", "was", "_unfit"))
+        known = ", ".join(name for name in types if name not in ("entry_id", "was", working.UNFIT))
         words = f"the fix speaks of {', '.join(odd)}; these rows have {known}"
         raise ReplayRefused(f"{words}. Nothing was moved.")
     columns = {n: F.expr(fixes[n]).try_cast(t) if n in fixes else F.col(quoted(n)) for n, t in types.items()}

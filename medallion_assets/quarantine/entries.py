@@ -7,14 +7,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import signed
 from medallion_assets.delta.names import quoted
 from medallion_assets.quarantine.identity import ROW_ID, TEXT, Identity, paired
 from medallion_assets.sources.quarantine import DISCARDED, FROM_JSON
 
-STEP = "_step"
+STEP = working.STEP
 COMES, LEAVES, SETTLES = "comes", "leaves", "settles"
 
 SETTLED = {
@@ -29,7 +29,7 @@ def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> No
     """Add, settle and take out entries in one commit.
 
     Args:
-        changes: ``_step`` STRING and columns of the quarantine: ``comes`` adds an entry, ``settles`` gives
+        changes: ``STEP`` STRING and columns of the quarantine: ``comes`` adds an entry, ``settles`` gives
             the one of its ``entry_id`` another status, ``leaves`` takes it out.
         path: The quarantine.
         transaction: Who writes.
@@ -64,7 +64,7 @@ def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known
 
 
 def leaving(there: DataFrame, keys: DataFrame | None) -> DataFrame:
-    """Return the entries of these keys, all for None, as they leave: ``entry_id`` and ``_step``."""
+    """Return the entries of these keys, all for None, as they leave: ``entry_id`` and ``working.STEP``."""
     if keys is not None:
         parsed = there.withColumn("_row", F.from_json("row", keys.schema, FROM_JSON))
         same = F.lit(True)

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.lake.static_versions import at_version
@@ -38,11 +38,15 @@ def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> Data
     by_text = (
         poison_in(spark, quarantine)
         .groupBy("row")
-        .agg(F.bool_or(F.col("status") == REPLAYED).alias("_mended"), F.max("repaired").alias("repaired"))
+        .agg(
+            F.bool_or(F.col("status") == REPLAYED).alias(working.MENDED), F.max("repaired").alias("repaired")
+        )
     )
     # As values: the join's other side must not change under a stream that goes on.
-    held = frame_of(spark, by_text.collect(), "_text STRING, _mended BOOLEAN, repaired STRING")
-    told = rows.withColumn("_text", as_text(rows)).join(F.broadcast(held), "_text", "left")
+    held = frame_of(
+        spark, by_text.collect(), f"{working.TEXT} STRING, {working.MENDED} BOOLEAN, repaired STRING"
+    )
+    told = rows.withColumn(working.TEXT, as_text(rows)).join(F.broadcast(held), working.TEXT, "left")
     return _with_stand_ins(told, rows.schema)
 
 
@@ -56,17 +60,18 @@ def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = 
     entries = poison_in(spark, quarantine)
     mended = F.expr(f"status = '{REPLAYED}' OR coalesce(replay_id = {literal(replay)}, false)")
     ready = numbered(
-        entries.select(F.col("row").alias("_text"), mended.alias("_mended"), "repaired"), "_text"
+        entries.select(F.col("row").alias(working.TEXT), mended.alias(working.MENDED), "repaired"),
+        working.TEXT,
     )
-    paired = numbered(rows.withColumn("_text", as_text(rows)), "_text")
-    return _with_stand_ins(paired.join(F.broadcast(ready), ["_text", "_nth"], "left"), rows.schema)
+    paired = numbered(rows.withColumn(working.TEXT, as_text(rows)), working.TEXT)
+    return _with_stand_ins(paired.join(F.broadcast(ready), [working.TEXT, working.NTH], "left"), rows.schema)
 
 
 def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows without those held, a mended one as ``repaired`` has it; ``_mended`` tells them apart."""
+    """Return rows without those held; of those with ``working.MENDED`` what ``repaired`` says."""
     new = F.from_json("repaired", schema, FROM_JSON)
-    kept = [F.when(F.col("_mended"), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
-    return told.where("_mended IS NULL OR _mended").select(*kept)
+    kept = [F.when(F.col(working.MENDED), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
+    return told.where(f"{working.MENDED} IS NULL OR {working.MENDED}").select(*kept)
 
 
 def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:
@@ -74,11 +79,11 @@ def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame |
     if not holds_poison(quarantine):
         return removed, None
     entries = poison_in(removed.sparkSession, quarantine)
-    ready = numbered(entries.select(F.col("row").alias("_text"), "entry_id"), "_text")
-    placed = numbered(removed.withColumn("_text", as_text(removed)), "_text")
-    paired = placed.join(F.broadcast(ready), ["_text", "_nth"], "left").localCheckpoint()
+    ready = numbered(entries.select(F.col("row").alias(working.TEXT), "entry_id"), working.TEXT)
+    placed = numbered(removed.withColumn(working.TEXT, as_text(removed)), working.TEXT)
+    paired = placed.join(F.broadcast(ready), [working.TEXT, working.NTH], "left").localCheckpoint()
     going = paired.where("entry_id IS NOT NULL").select("entry_id", F.lit(LEAVES).alias(STEP))
-    return paired.where("entry_id IS NULL").drop("_text", "_nth", "entry_id"), going
+    return paired.where("entry_id IS NULL").drop(working.TEXT, working.NTH, "entry_id"), going
 
 
 def take_out_gone(going: DataFrame | None, quarantine: Path, transaction: Transaction) -> None:

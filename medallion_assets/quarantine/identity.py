@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from medallion_assets.delta import working
 from medallion_assets.sources.quarantine import AS_JSON, FROM_JSON
 
-TEXT = "_text"
-ROW_ID = "_row_id"
+TEXT = working.TEXT
+ROW_ID = working.ROW_ID
 BY_KEY = 2
 RELOADED = ("_batch_id", "_ingested_at", "_source_modified_at")
 """What the rows of a file get anew when it is loaded again."""
@@ -44,14 +45,14 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
     they are small, and cut off from what they were made of.
 
     Args:
-        rows: ``_row_id`` and ``_text`` STRING.
+        rows: ``working.ROW_ID`` and ``working.TEXT`` STRING.
         entries: ``entry_id``, ``row`` STRING, ``by_key`` BOOLEAN: its key alone may say which row it is.
         schema: Of the rows the texts are.
         known_by: ``identity_of``.
 
     Returns:
-        ``_row_id``, ``entry_id``, ``_level`` INT (0 of the same text, 1 of the same lasting columns, 2 of
-        the same key).
+        ``ROW_ID``, ``entry_id``, ``working.LEVEL`` INT (0 of the same text, 1 of the same lasting columns,
+        2 of the same key).
     """
     left, right = rows.select(ROW_ID, TEXT), entries.select("entry_id", F.col("row").alias(TEXT), "by_key")
     pairs: list[DataFrame] = []
@@ -60,8 +61,8 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
             continue
         asked = right.where("by_key") if level == BY_KEY else right
         known = _numbered(asked, columns, schema, "entry_id").drop(TEXT)
-        found = _numbered(left, columns, schema, ROW_ID).join(F.broadcast(known), ["_identity", "_nth"])
-        pairs.append(found.select(ROW_ID, "entry_id", F.lit(level).alias("_level")).localCheckpoint())
+        found = _numbered(left, columns, schema, ROW_ID).join(known, [working.IDENTITY, working.NTH])
+        pairs.append(found.select(ROW_ID, "entry_id", F.lit(level).alias(working.LEVEL)).localCheckpoint())
         left = left.join(pairs[-1].select(ROW_ID), ROW_ID, "left_anti")
         right = right.join(pairs[-1].select("entry_id"), "entry_id", "left_anti").localCheckpoint()
         if right.isEmpty():
@@ -70,9 +71,9 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
 
 
 def _numbered(rows: DataFrame, columns: Sequence[str], schema: StructType, name: str) -> DataFrame:
-    """Return rows with ``_identity`` STRING and ``_nth`` INT: 1, 2, ... among those of one identity."""
+    """Return rows with ``working.IDENTITY`` STRING, and ``working.NTH`` INT among those of one identity."""
     row = F.from_json(TEXT, schema, FROM_JSON)
     known = F.to_json(F.struct(*(row[c].alias(c) for c in columns)), AS_JSON) if columns else F.col(TEXT)
-    told = rows.withColumn("_identity", known)
-    turn = Window.partitionBy("_identity").orderBy(TEXT, name)
-    return told.withColumn("_nth", F.row_number().over(turn))
+    told = rows.withColumn(working.IDENTITY, known)
+    turn = Window.partitionBy(working.IDENTITY).orderBy(TEXT, name)
+    return told.withColumn(working.NTH, F.row_number().over(turn))

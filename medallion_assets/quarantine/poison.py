@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import ExpectationFailed, RepeatedKeys, SchemaRefused
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import working
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quarantine.repairs import as_text
@@ -74,19 +75,19 @@ def isolated(rows: DataFrame, runs: Runs, quarantine: Path, transaction: Transac
         quarantine: Where the others go, as upstream has them, under ``query_failed``.
         transaction: Who writes.
     """
-    placed = rows.withColumn("_place", F.row_number().over(Window.orderBy(as_text(rows)))).persist()
+    placed = rows.withColumn(working.PLACE, F.row_number().over(Window.orderBy(as_text(rows)))).persist()
     try:
         count = placed.count()
         found = _poison(placed, runs, 1, count, Poison((), ""))
         if not found.rows or len(found.rows) in (count, MOST + 1):
             return None
-        is_poison = F.col("_place").isin(list(found.rows))
-        bad = placed.where(is_poison).drop("_place")
+        is_poison = F.col(working.PLACE).isin(list(found.rows))
+        bad = placed.where(is_poison).drop(working.PLACE)
         text, rule = as_text(bad), F.array(F.lit(QUERY_FAILED))
         entries = shaped(bad, text, rule, F.lit(QUERY), transaction.version, transaction.run_id)
         entries = entries.withColumn("note", F.lit(found.why[:500]))
         append(entries, quarantine, transaction.of_quarantine)
-        return Isolated(placed.where(~is_poison).drop("_place").localCheckpoint(), len(found.rows))
+        return Isolated(placed.where(~is_poison).drop(working.PLACE).localCheckpoint(), len(found.rows))
     finally:
         placed.unpersist()
 
@@ -98,7 +99,7 @@ def _may_be_poisoned(error: BaseException, table: Table) -> bool:
 
 
 def _poison(placed: DataFrame, runs: Runs, first: int, last: int, so_far: Poison) -> Poison:
-    why = _failure(placed.where(F.col("_place").between(first, last)).drop("_place"), runs)
+    why = _failure(placed.where(F.col(working.PLACE).between(first, last)).drop(working.PLACE), runs)
     if not why or len(so_far.rows) > MOST:
         return so_far
     if first == last:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.quarantine.entries import (
     COMES,
@@ -48,7 +48,7 @@ def append_refused(
 
 def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> DataFrame:
     """Return the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
-    refused = judged.where(F.col("_outcome") == "quarantine")
+    refused = judged.where(F.col(working.OUTCOME) == "quarantine")
     rules = _quarantining(table)
     kind = F.when(_any_of(rules, table, JOIN), JOIN).when(_any_of(rules, table, KEY), KEY).otherwise(RULE)
     return shaped(refused, as_text(judged), rules, kind, batch_id, run_id)
@@ -61,7 +61,7 @@ def _any_of(rules: Column, table: Table, reason: str) -> Column:
 
 def settled(judged: DataFrame, table: Table) -> DataFrame:
     """Return what becomes of the entries whose rows were judged: open still, or replayed."""
-    outcome = F.when(F.col("_outcome") == "quarantine", OPEN).otherwise(REPLAYED)
+    outcome = F.when(F.col(working.OUTCOME) == "quarantine", OPEN).otherwise(REPLAYED)
     texts = {"row": NEW_ROW, "repaired": NEW_REPAIRED}
     return (
         judged.where(F.col(ENTRY).isNotNull())
@@ -121,4 +121,4 @@ def _changes(
 
 def _quarantining(table: Table) -> Column:
     names = [F.lit(e.name) for e in table.expectations if e.on_violation == "quarantine"]
-    return F.array_intersect("_broken", F.array(*names)) if names else F.col("_broken")
+    return F.array_intersect(working.BROKEN, F.array(*names)) if names else F.col(working.BROKEN)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.lake.static_versions import at_version
@@ -28,7 +28,7 @@ from medallion_assets.sources.quarantine import (
 )
 
 CHECK = "_check_"
-JUDGED = ("_broken", "_outcome")
+JUDGED = (working.BROKEN, working.OUTCOME)
 """Columns the judge adds."""
 
 
@@ -84,7 +84,7 @@ def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> Da
     entries = repairs.withColumn("by_key", F.col("tried")).localCheckpoint()
     pairs = paired(placed, entries, schema, known_by)
     there = pairs.join(entries.where("repaired IS NOT NULL"), "entry_id")
-    fixed = _with_repair(placed.join(F.broadcast(there), ROW_ID, "left"), rows.schema)
+    fixed = _with_repair(placed.join(there, ROW_ID, "left"), rows.schema)
     return fixed.unionByName(others, allowMissingColumns=True)
 
 
@@ -99,36 +99,36 @@ def _candidates(
         wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
     else:
         wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
-    near = of_keys(told, F.broadcast(wanted)).withColumn(ROW_ID, F.monotonically_increasing_id())
+    near = of_keys(told, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
     # Cut off from what made them: their numbers have to stay.
-    return near.localCheckpoint(), of_keys(told, F.broadcast(wanted), "left_anti").drop(TEXT)
+    return near.localCheckpoint(), of_keys(told, wanted, "left_anti").drop(TEXT)
 
 
 def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
     """Return rows with the repair of their entry, where they have one and it fits them still."""
     values = {of: F.from_json(F.col(of), "MAP<STRING, STRING>") for of in ("row", "repaired", TEXT)}
-    told = placed.withColumns({f"_map_{of}": value for of, value in values.items()})
-    told = told.withColumn("_new", F.from_json("repaired", schema, FROM_JSON))
+    told = placed.withColumns({f"{working.MAP}_{of}": value for of, value in values.items()})
+    told = told.withColumn(working.NEW, F.from_json("repaired", schema, FROM_JSON))
     names = [name for name in schema.names if not name.startswith(CHECK)]
 
     def differs(of: str, name: Column) -> Column:
-        return ~F.col(f"_map_{of}")[name].eqNullSafe(F.col("_map_row")[name])
+        return ~F.col(f"{working.MAP}_{of}")[name].eqNullSafe(F.col(f"{working.MAP}_row")[name])
 
     listed = F.array(*map(F.lit, names))
     moved = F.exists(listed, lambda name: differs("repaired", name) & differs(TEXT, name))
-    told = told.withColumn("_fits", F.col("entry_id").isNotNull() & (F.col("tried") | ~moved))
+    told = told.withColumn(working.FITS, F.col("entry_id").isNotNull() & (F.col("tried") | ~moved))
     fixed, whole = {}, []
     for name in schema.names:
-        new, now, fits = F.col("_new")[name], F.col(quoted(name)), F.col("_fits")
+        new, now, fits = F.col(working.NEW)[name], F.col(quoted(name)), F.col(working.FITS)
         if name in names:
             fixed[name] = F.when(fits & differs("repaired", F.lit(name)), new).otherwise(now)
         else:
             fixed[name] = F.coalesce(F.when(fits, new), now)
         whole.append((fixed[name] if name in names else new).alias(name))
-    near = F.col("_fits") & (F.col("_level") > 0)
+    near = F.col(working.FITS) & (F.col(working.LEVEL) > 0)
     ours = {
-        ENTRY: F.when(F.col("_fits"), F.col("entry_id")),
-        TRIED: F.when(F.col("_fits"), F.col("tried")),
+        ENTRY: F.when(F.col(working.FITS), F.col("entry_id")),
+        TRIED: F.when(F.col(working.FITS), F.col("tried")),
         NEW_ROW: F.when(near, F.col(TEXT)),
         NEW_REPAIRED: F.when(near, F.to_json(F.struct(*whole), AS_JSON)),
     }
@@ -137,11 +137,11 @@ def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
 
 def from_entries(entries: DataFrame, schema: StructType) -> DataFrame:
     """Return entries' repaired rows: the schema's columns, and ``_check_entry``."""
-    parsed = entries.select(F.from_json("repaired", schema, FROM_JSON).alias("_new"), "entry_id")
-    return parsed.select("_new.*", F.col("entry_id").alias(ENTRY))
+    parsed = entries.select(F.from_json("repaired", schema, FROM_JSON).alias(working.NEW), "entry_id")
+    return parsed.select(f"{working.NEW}.*", F.col("entry_id").alias(ENTRY))
 
 
 def numbered(rows: DataFrame, by: str) -> DataFrame:
-    """Return the rows with ``_nth`` INT: 1, 2, ... among those of one text."""
+    """Return the rows with ``working.NTH`` INT: 1, 2, ... among those of one text."""
     # Rows of one text are one as good as the other: any order pairs them.
-    return rows.withColumn("_nth", F.row_number().over(Window.partitionBy(by).orderBy(F.lit(1))))
+    return rows.withColumn(working.NTH, F.row_number().over(Window.partitionBy(by).orderBy(F.lit(1))))

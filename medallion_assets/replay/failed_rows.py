@@ -7,11 +7,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.declare.table import SOURCE_ROW, Table
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.replay.retried import ReplayPlan, as_tried, ends
-from medallion_assets.runtime.bronze import load_target_of, shaped_records
+from medallion_assets.runtime.bronze import shaped_records
 from medallion_assets.sources.batch_records import records_read
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.inference import declared

@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, StringType, StructType
 
 from medallion_assets.declare.errors import ReplayRefused
 from medallion_assets.declare.table import SOURCE_ROW, Table
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
@@ -20,7 +20,7 @@ from medallion_assets.quarantine.choice import fixes_of, mended
 from medallion_assets.quarantine.entries import SETTLES, STEP
 from medallion_assets.sources.quarantine import AS_JSON, FROM_JSON, LATE, QUERY, RAW
 
-UNFIT = "_unfit"
+UNFIT = working.UNFIT
 NO_LONGER = "does not fit the table's columns"
 
 
@@ -66,7 +66,7 @@ def chosen(spark: SparkSession, table: Table, lake: Lake, trial: ReplayPlan) -> 
 
 
 def repaired(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return typed entries as tried: ``entry_id``, ``was`` and ``now`` STRUCT, ``repaired``, ``_unfit``.
+    """Return typed entries as tried: ``entry_id``, ``was`` and ``now`` STRUCT, ``repaired``, ``UNFIT``.
 
     Raises:
         ReplayRefused: The fix speaks of columns the rows have not.

@@ -7,8 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import working
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.names import quoted
 from medallion_assets.delta.position import app_id
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import epoch
@@ -42,7 +44,7 @@ def appended(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -
     rows, misfits = verdict_of(entries, table, lake, trial)
     verdict = rows.persist()
     counts = counted(verdict, table)
-    good = verdict.where("_outcome = 'good'").select(*(f"`{c}`" for c in written_columns(verdict)))
+    good = verdict.where(f"{working.OUTCOME} = 'good'").select(*map(quoted, written_columns(verdict)))
     counts["quarantine"] += misfits.where("status = 'open'").count()
     counts["was:quarantine"] = entries.count()
 
@@ -59,10 +61,12 @@ def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSes
     entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
     typed = repaired_typed(entries, table, lake, trial).persist()
     inputs = repaired_inputs(entries.where(HELD), table, lake, trial)
-    tries = tries_of(typed.where("_unfit IS NULL"), trial).unionByName(tries_of(inputs, trial))
+    tries = tries_of(typed.where(f"{working.UNFIT} IS NULL"), trial).unionByName(tries_of(inputs, trial))
     move_entries(tries, path, trial.transaction(table).of_quarantine)
     names = table.recomputed_by
-    keys = typed.select(*(f"was.`{n}`" for n in names)).union(typed.select(*(f"now.`{n}`" for n in names)))
+    keys = typed.select(*(f"was.{quoted(n)}" for n in names)).union(
+        typed.select(*(f"now.{quoted(n)}" for n in names))
+    )
     through = through_query(inputs, table, lake, trial)
     keys = keys.union(through.select(*names)).distinct().persist()
     scope = RecomputeScope(

@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.derive import with_matches_told
@@ -15,7 +16,6 @@ from medallion_assets.quarantine.quarantined import from_rules, settled
 from medallion_assets.quarantine.repairs import from_entries
 from medallion_assets.replay.failed_rows import brought_back, ended, repaired_inputs, through_query
 from medallion_assets.replay.retried import NO_LONGER, UNFIT, ReplayPlan, ends, repaired_typed, signed
-from medallion_assets.runtime.bronze import load_target_of
 from medallion_assets.sources.quarantine import ENTRY, OPEN, RAW, REPLAYED
 from medallion_assets.sources.reparse import read_again
 

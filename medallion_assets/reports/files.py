@@ -26,10 +26,11 @@ def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
     """
     assert table.source is not None
     became = outcomes.newest(lake.ledger(table))
-    taken = _taken_paths(table, lake)
-    entries = ledgers.rows(lake.ledger(table), "SELECT * FROM ledger ORDER BY discovered_at, path")
-    rows = [_row(entry, became.get(str(entry["path"])), taken) for entry in entries]
-    ignored = overlooked(lake.landing(table.pipeline, table.source), table.source)
+    taken = _taken_sequences(table, lake)
+    entries = ledgers.rows(lake.ledger(table), "SELECT * FROM ledger ORDER BY sequence")
+    rows = [_row(entry, became.get(int(str(entry["sequence"]))), taken) for entry in entries]
+    location = lake.landing(table.pipeline, table.source)
+    ignored = overlooked(location, ledgers.root_of(location, lake.ledger(table)), table.source)
     rows += [{"path": path, "status": "ignored", "reason": why} for path, why in ignored]
     return [{"table": table.key} | {name: row.get(name) for name in COLUMNS} for row in rows]
 
@@ -50,14 +51,14 @@ def _row(entry: dict[str, Any], became: dict[str, Any] | None, taken: set[object
     if entry["status"] != ledgers.ADMITTED:
         return row
     if became is None:
-        return row | {"status": "committed" if entry["path"] in taken else "waiting"}
+        return row | {"status": "committed" if entry["sequence"] in taken else "waiting"}
     word = "committed" if became["status"] == outcomes.LOADED else str(became["status"]).lower()
     return row | {name: became[name] for name in COLUMNS if became.get(name) is not None} | {"status": word}
 
 
-def _taken_paths(table: Table, lake: Lake) -> set[object]:
+def _taken_sequences(table: Table, lake: Lake) -> set[object]:
     at = position(table, lake)
     if at < 0:
         return set()
-    sql = f"SELECT path FROM ledger WHERE status = '{ledgers.ADMITTED}'"
-    return {row["path"] for row in ledgers.rows(lake.ledger(table), sql, at)}
+    sql = f"SELECT sequence FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    return {row["sequence"] for row in ledgers.rows(lake.ledger(table), sql, at)}

@@ -1,4 +1,4 @@
-"""What stands in quarantine, by rule and row by row, read without Spark."""
+"""What is in quarantine, by rule and row by row, read without Spark."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 
 BY_RULE = """
-SELECT rule, reason_class, count(*) AS rows, min(quarantined_at) AS first_seen
+SELECT rule, reason_class, count(*) AS quarantined, min(quarantined_at) AS first_seen
 FROM (SELECT unnest(rules) AS rule, reason_class, quarantined_at FROM t WHERE status = 'open')
 GROUP BY rule, reason_class ORDER BY rule
 """

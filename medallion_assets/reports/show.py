@@ -1,4 +1,4 @@
-"""Prints rows and outcomes for a terminal, wide or narrow, coloured or piped."""
+"""Prints rows and outcomes to a terminal, a file or another program."""
 
 import os
 import sys
@@ -9,17 +9,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from medallion_assets.reports.state import NOT_RUN
 from medallion_assets.runs.run import Outcome
 from medallion_assets.runs.streaming import Moment
 
+SUMMED = ("written", "quarantined")
 PIPED = 200
-"""Columns of what goes to a file or another program, which has no width: rich would fold all at 80."""
+"""Width of output that goes to a file or another program; rich would fold it at 80 columns."""
 
 console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED)
 
 
 def table(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Prints rows as a grid with their keys as its head; says so where there are none."""
+    """Print rows as a grid with their keys as its head, or that there are none."""
     if not rows:
         console.print(f"{escape(title)}: nothing there.")
         return
@@ -34,43 +36,65 @@ def table(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def outcome(done: Outcome) -> None:
-    """Prints one table's part of a run as a line."""
+    """Print one table's part of a run as a line, and a line for each check that did not pass."""
     if done.error:
-        console.print(f"[red]failed[/] {done.table.key}: {escape(done.error)}")
+        console.print(f"[red]failed[/]  {done.table.key}: {escape(done.error)}")
     elif done.refresh and done.refresh.skipped:
         console.print(f"[dim]skipped[/] {done.table.key}: {escape(done.refresh.skipped)}")
     elif done.refresh:
-        word = "[green]done[/]  " if done.is_well else "[red]failed[/]"
+        word = "[green]done[/]   " if done.is_well else "[red]failed[/] "
         console.print(f"{word} {done.table.key}: {done.balance} ({done.refresh.seconds:.1f} s)")
     for verdict in done.verdicts:
         if verdict.blocking and not verdict.passed:
             console.print(f"  [red]{verdict.name}[/]: {escape(verdict.words)}")
+    for verdict in done.warnings:
+        console.print(f"  [yellow]warning, {verdict.name}[/]: {escape(verdict.words)}")
 
 
-def moment(found: Moment) -> None:
-    """Prints what a table's micro-batches did as a line, with how long ago their oldest file landed."""
-    outcome(found.outcome)
-    if found.latency_seconds is not None:
-        console.print(f"  [dim]{found.latency_seconds:.1f} s after its oldest file landed[/]")
+def moment(done: Moment) -> None:
+    """Print what a table's micro-batches did as a line, with how long ago their oldest file landed."""
+    outcome(done.outcome)
+    if done.latency_seconds is not None:
+        console.print(f"  [dim]{done.latency_seconds:.1f} s after its oldest file landed[/]")
 
 
 def summary(outcomes: Sequence[Outcome]) -> None:
-    """Prints how the run went as one line."""
-    bad = [o.table.key for o in outcomes if not o.is_well]
-    ran = [o for o in outcomes if o.refresh and not o.refresh.skipped]
-    if bad:
-        console.print(f"[red]{len(bad)} of {len(outcomes)} tables are not well:[/] {', '.join(bad)}")
-    elif not ran:
+    """Print how the run went as one line: rows written and quarantined, files refused, warnings."""
+    failed = [o.table.key for o in outcomes if not o.is_well]
+    ran = [o for o in outcomes if o.took_rows]
+    written, quarantined = (sum(o.refresh.total(what) for o in ran if o.refresh) for what in SUMMED)
+    refused = sum(_refused_files(o) for o in outcomes)
+    warnings = sum(len(o.warnings) for o in ran)
+    counts = f"{_many(written, 'row')} written, {quarantined:,} quarantined, {_many(refused, 'file')} refused"
+    counts += f", {_many(warnings, 'warning')}"
+    if failed:
+        of = f"{len(failed)} of {_many(len(outcomes), 'table')} failed"
+        console.print(f"[red]{of}:[/] {', '.join(failed)}; {counts}.")
+    elif not ran and not refused:
         console.print("Nothing new: no table was changed, and Spark was not started.")
+    elif not ran:
+        console.print(f"[yellow]Nothing new, with warnings:[/] {_many(refused, 'file')} refused so far.")
+    elif quarantined or refused or warnings:
+        console.print(f"[yellow]Done with warnings:[/] {_many(len(ran), 'table')}, {counts}.")
     else:
-        console.print(
-            f"[green]All well:[/] {len(ran)} tables took what was new, and every record is accounted for."
-        )
+        console.print(f"[green]All well:[/] {_many(len(ran), 'table')}, {counts}.")
+
+
+def _refused_files(done: Outcome) -> int:
+    """Return the files a bronze table's discovery refuses as of now."""
+    return sum(int(v.numbers["refused_files"]) for v in done.verdicts if "refused_files" in v.numbers)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _text(value: object) -> str:
     if isinstance(value, dict):
         # Each by name would not fit a terminal; --json has them all.
-        bad = [f"{k} {v}" for k, v in value.items() if v != "passed"]
-        return ", ".join(bad) or f"{len(value)} passed"
+        states = list(value.values())
+        if states and set(states) == {NOT_RUN}:
+            return NOT_RUN
+        others = [f"{name} {state}" for name, state in value.items() if state != "passed"]
+        return ", ".join(others) or f"{len(value)} passed"
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""How tables and files stand, as rows to print."""
+"""The state and history of tables, as rows to print."""
 
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -7,17 +7,23 @@ from typing import Any
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
 from medallion_assets.lake.paths import Lake
-from medallion_assets.quality.verdicts import verdicts
+from medallion_assets.quality.verdicts import Verdict, verdicts
 from medallion_assets.sources.quarantine import held_rows
+
+NOT_RUN = "not run yet"
+"""A check of a table that does not exist: nothing has been checked, and nothing has passed."""
 
 
 def statuses(tables: Iterable[Table], lake: Lake) -> list[dict[str, Any]]:
-    """Return, per table: pipeline, layer, table, path, version, rows, quarantined, last_run, checks."""
+    """Return, per table: pipeline, layer, table, path, version, rows, quarantined, last_run, checks.
+
+    ``rows`` are the rows in the table, here and in every other report.
+    """
     return [_status(table, lake) for table in tables]
 
 
 def history_of(table: Table, lake: Lake, limit: int) -> list[dict[str, Any]]:
-    """Return a table's newest commits: version, time, operation, rows, micro-batch and run."""
+    """Return a table's newest commits: version, time, operation, rows_written, batch and run."""
     return [_commit(entry) for entry in log.history(lake.path(table), limit)]
 
 
@@ -38,9 +44,12 @@ def _status(table: Table, lake: Lake) -> dict[str, Any]:
         "rows": log.row_count(path),
         "quarantined": held_rows(lake.quarantine(table)),
         "last_run": last_run(table, lake),
-        "checks": {v.name: "passed" if v.passed else "failed" if v.blocking else "warned"
-                   for v in verdicts(table, lake)},
-    }  # fmt: skip
+        "checks": {v.name: _state(v) if log.exists(path) else NOT_RUN for v in verdicts(table, lake)},
+    }
+
+
+def _state(verdict: Verdict) -> str:
+    return "passed" if verdict.passed else "failed" if verdict.blocking else "warned"
 
 
 def _commit(entry: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +59,7 @@ def _commit(entry: dict[str, Any]) -> dict[str, Any]:
         "version": entry.get("version"),
         "time": _time(entry["timestamp"]),
         "operation": entry.get("operation"),
-        "rows": metrics.get("numOutputRows"),
+        "rows_written": metrics.get("numOutputRows"),
         "batch": _position(note),
         "run": note.get("run_id"),
     }

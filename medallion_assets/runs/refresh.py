@@ -14,11 +14,10 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.damage import refuse_damaged
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.stream import Trigger
-from medallion_assets.lake.arrivals import take_arrivals, take_away
+from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.writer import sole_writer
 from medallion_assets.replay.replay import finish_replay, is_pending
-from medallion_assets.runtime.bronze import load_target_of
 from medallion_assets.runtime.has_work import why_not
 from medallion_assets.runtime.query import take_new_rows
 from medallion_assets.sources.load import finish_statuses

@@ -11,6 +11,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta.names import quoted
+
 PARTIAL = "_partial_"
 """Columns a mean is merged from: its sum and its count stand beside it."""
 
@@ -95,7 +97,7 @@ def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
 
 def merged_as(found: Aggregate) -> dict[str, str]:
     """Return, for each column, the SQL that joins a new value (``n``) with the one that stands (``t``)."""
-    told = {p.name: MERGED[p.function].format(c=f"`{p.name}`") for p in found.parts if p.function in MERGED}
+    told = {p.name: MERGED[p.function].format(c=quoted(p.name)) for p in found.parts if p.function in MERGED}
     for part in found.parts:
         if part.function == "Average":
             told |= _merged_mean(part.name)
@@ -103,11 +105,11 @@ def merged_as(found: Aggregate) -> dict[str, str]:
 
 
 def _merged_mean(name: str) -> dict[str, str]:
-    total, count = (f"`{PARTIAL}{what}_{name}`" for what in ("sum", "count"))
+    total, count = (quoted(f"{PARTIAL}{what}_{name}") for what in ("sum", "count"))
     added = MERGED["Sum"].format(c=total)
     return {
-        total.strip("`"): added,
-        count.strip("`"): f"t.{count} + n.{count}",
+        f"{PARTIAL}sum_{name}": added,
+        f"{PARTIAL}count_{name}": f"t.{count} + n.{count}",
         name: f"({added}) / nullif(t.{count} + n.{count}, 0)",
     }
 
@@ -137,7 +139,7 @@ def _in_order(answer: DataFrame, found: Aggregate, order: list[int]) -> Iterator
         inner = column.child() if column.nodeName() == "Alias" else column
         is_key = column.name() in found.keys
         name = f"_group_{order.index(inner.semanticHash())}" if is_key else column.name()
-        yield F.col(f"`{name}`").alias(column.name())
+        yield F.col(quoted(name)).alias(column.name())
 
 
 def _each(sequence: Any) -> Iterator[Any]:

@@ -3,17 +3,27 @@
 import re
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from medallion_assets.declare.table import Table
+
+
+class Context(NamedTuple):
+    """A place in the user's code that Spark names: SQL text, or a line of Python."""
+
+    sql: str
+    line: str
+
 
 LIBRARIES = ("/pyspark/", "/py4j/")
 
 
 def blame(table: Table, error: BaseException) -> str:
-    """Return which part of the table's declaration raised an error, with file and line: ``the query (a.py:7)``.
+    """Return which part of a declaration raised an error, with file and line: ``the query (a.py:7)``.
 
     Args:
         table: The table.
@@ -22,18 +32,17 @@ def blame(table: Table, error: BaseException) -> str:
     line = _line_of_query(table, error)
     if line:
         return f"the query ({line})"
-    contexts = _contexts(error)
-    for rule in table.expectations:
-        if any(rule.predicate in _summary(context) for context in contexts):
-            return f"the expectation {rule.name}, {rule.predicate} ({table.declared_at}),"
-    name = _unresolved(error)
+    contexts, name = _contexts(error), _unresolved(error)
+    # Before the expectations: a key implies one of its own, that it is not NULL.
     for what, columns in _keys(table):
-        if name in columns:
+        if name and name in columns:
             return f"{what} ({table.declared_at})"
+    for rule in table.expectations:
+        if any(rule.predicate in context.sql for context in contexts):
+            return f"the expectation {rule.name}, {rule.predicate} ({table.declared_at}),"
     for context in contexts:
-        site = _call_site(context)
-        if site and not _is_library(site.rpartition(":")[0]):
-            return f"the query ({site})"
+        if context.line and not _is_library(context.line):
+            return f"the query ({context.line})"
     line = _line_of_worker(error)
     if line:
         return f"a Python function of the query ({line})"
@@ -57,7 +66,7 @@ def _line_of_query(table: Table, error: BaseException) -> str:
 
 
 def _line_of_worker(error: BaseException) -> str:
-    """Return where a Python worker was when a function of the query raised an error; empty for other errors."""
+    """Return the line of the user's function that failed in a Python worker; empty for other errors."""
     files = re.findall(r'File "([^"]+)", line (\d+)', str(error))
     own = [f"{file}:{line}" for file, line in files if not _is_library(file)]
     return own[-1] if own else ""
@@ -80,19 +89,27 @@ def _unresolved(error: BaseException) -> str:
     return named[1].replace("`", "") if named else ""
 
 
-def _contexts(error: BaseException) -> list[Any]:
-    """Return the places in the user's code that Spark names for an error."""
-    return list(error.getQueryContext()) if isinstance(error, PySparkException) else []
+def _contexts(error: BaseException) -> list[Context]:
+    """Return the places in the user's code that Spark names for an error or one of its causes in Java."""
+    if isinstance(error, PySparkException):
+        contexts = list(error.getQueryContext())
+        return [_context(context, context.contextType().name) for context in contexts]
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else None
+    found: list[Context] = []
+    while cause is not None and not found:
+        with suppress(Py4JError, TypeError):
+            found = [
+                _context(context, context.contextType().toString()) for context in cause.getQueryContext()
+            ]
+        cause = cause.getCause()
+    return found
 
 
-def _summary(context: Any) -> str:
-    """Return a context's text; it holds the whole SQL expression where that is what failed."""
-    return str(context.summary()) if context.contextType().name == "SQL" else ""
-
-
-def _call_site(context: Any) -> str:
-    """Return ``file:line`` of the call of the DataFrame API that failed, empty where it was SQL text."""
-    return str(context.callSite()) if context.contextType().name == "DataFrame" else ""
+def _context(context: Any, kind: str) -> Context:
+    """Return the whole SQL text where SQL failed, or ``file:line`` of the DataFrame call that failed."""
+    return (
+        Context("", str(context.callSite())) if kind == "DataFrame" else Context(str(context.summary()), "")
+    )
 
 
 def _is_library(file: str) -> bool:

@@ -14,6 +14,7 @@ from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
@@ -21,7 +22,7 @@ from medallion_assets.runtime.columns import refuse_changed_columns
 from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows
 from medallion_assets.sources.load import files_of, load_files
 from medallion_assets.sources.load_records import Loaded
-from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
+from medallion_assets.sources.load_target import PROVENANCE
 
 STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
 
@@ -43,8 +44,9 @@ def write_files(
         done.append(commit(prepared, batch, Target(table, lake, spark), transaction))
         return prepared.counts
 
-    files = files_of(ledger_rows, lake.ledger(table), versions.after, versions.upto)
-    load_files(spark, files, load_target_of(table, lake), transaction, write, lambda: kept)
+    place = load_target_of(table, lake)
+    files = files_of(ledger_rows, place, versions.after, versions.upto)
+    load_files(spark, files, place, transaction, write, lambda: kept)
     return done[-1]
 
 
@@ -69,14 +71,6 @@ def _prepared(
     rest = prepare_rows(shaped_records(isolated.rest, table, transaction), table, None, replace_where)
     counts = {**rest.counts, "quarantine": rest.counts["quarantine"] + isolated.held}
     return rest._replace(counts=counts)
-
-
-def load_target_of(table: Table, lake: Lake) -> LoadTarget:
-    """Return where a bronze table's records go."""
-    assert table.source is not None
-    source = replace(table.source, path=str(lake.landing(table.pipeline, table.source)))
-    path, quarantine = lake.path(table), lake.quarantine(table)
-    return LoadTarget(table.key, source, path, quarantine, lake.ledger(table), lake.state(table, "."))
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:

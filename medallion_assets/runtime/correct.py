@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.scd import START_AT
 from medallion_assets.declare.table import Table, other_flows
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.delta.keys import of_keys
@@ -152,7 +152,7 @@ def _write(
 
 
 def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[str]) -> DataFrame:
-    """Return the rows to merge: these, and as ``_gone`` the table's of the touched keys that are no more.
+    """Return the rows to merge: these, and as ``GONE`` the table's of the touched keys that are no more.
 
     Args:
         rows: What the touched keys are now.
@@ -171,14 +171,14 @@ def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[s
 
 def _rows(spark: SparkSession, table: Table, lake: Lake, scope: RecomputeScope, now: DataFrame) -> DataFrame:
     """Return the table's rows for the keys of the scope."""
-    good = now.where("_outcome = 'good'")
+    good = now.where(f"{working.OUTCOME} = 'good'")
     kept = table.scd
     if kept is None:
-        return good.select(*(F.col(f"`{c}`") for c in written_columns(now)))
+        return good.select(*(F.col(quoted(c)) for c in written_columns(now)))
     whole = derived(
         at_version(spark, lake.upstream_log(table), scope.versions.upto), table, lake, scope.static_versions
     )
     times = whole.select(kept.sequence_by).where(F.col(kept.sequence_by).isNotNull())
     truncations = whole.where(F.expr(kept.apply_as_truncates or "false"))
-    truncated = truncations.agg(F.max(kept.sequence_by).alias("_truncated"))
+    truncated = truncations.agg(F.max(kept.sequence_by).alias(working.TRUNCATED))
     return states(good, kept, times if kept.from_snapshots else None, truncated)

@@ -48,7 +48,7 @@ DAMAGE_WORDS = (
     "DELTA_TRUNCATED_TRANSACTION_LOG",
     "DELTA_VERSIONS_NOT_CONTIGUOUS",
 )
-"""Parts of errors about files of a Delta table that are missing or cannot be read; the path names the table."""
+"""Parts of errors about missing or unreadable files of a Delta table; the path names the table."""
 
 PASSING_WORDS = (
     "DELTA_CONCURRENT",
@@ -78,14 +78,16 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     Returns:
         The error itself where its message already says what to do; else one whose message does.
     """
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable, SchemaRefused)):
+    if isinstance(
+        error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable, SchemaRefused)
+    ):
         return error
     text, cause = str(error), cause_of(error)
     for rule in table.expectations:
         if rule.on_violation == "fail" and f"expectation {rule.name} (" in text:
             return ExpectationFailed(
-                f"{table.key}: a row broke the expectation {rule.name} ({rule.predicate}), which is declared to "
-                "fail the run. Nothing of the batch was written and nothing is lost: correct the data or the "
+                f"{table.key}: a row broke the expectation {rule.name} ({rule.predicate}), which says "
+                "`fail`. Nothing of the batch was written and nothing is lost: correct the data or the "
                 "rule, and run again."
             )
     if isinstance(error, DamagedCheckpoint) or any(word in text for word in CHECKPOINT_WORDS):
@@ -111,8 +113,8 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     if damaged:
         return DamagedTable(damaged, RuntimeError(cause))
     return RefreshFailed(
-        f"{table.key}: {blame(table, error)} failed: {cause} The micro-batch was not committed and nothing is "
-        "lost: the next run takes the same rows again."
+        f"{table.key}: {blame(table, error)} failed: {cause} The micro-batch was not committed and nothing "
+        "is lost: the next run takes the same rows again."
     )
 
 
@@ -141,8 +143,7 @@ def failure_text(table: Table, lake: Lake, error: BaseException) -> str:
 def _trace(error: BaseException) -> str:
     """Return Python's and Java's stack of one error."""
     python = "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))
-    stack = getattr(error, "getStackTrace", None)
-    return f"{python}\n{stack() or ''}" if callable(stack) else python
+    return f"{python}\n{getattr(error, '_stackTrace', None) or ''}"
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -180,9 +181,7 @@ def cause_of(error: BaseException) -> str:
 
 def _worker_error(lines: list[str]) -> str:
     """Return the last line of a Python worker's traceback: the exception the user's function raised."""
-    errors = [
-        line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning)\b", line)
-    ]
+    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b", line)]
     ours = [line for line in errors if not line.startswith(("org.", "java.", "pyspark.", "py4j."))]
     return ours[-1] if ours else ""
 

@@ -24,7 +24,7 @@ def why_not(table: Table, lake: Lake) -> str:
     if is_filled(table, lake):
         return "filled once, and left as it is"
     newest = log.version(lake.upstream_log(table))
-    if newest is None:
+    if newest is None or (newest == 0 and table.source and not log.row_count(lake.ledger(table))):
         return "nothing has landed yet" if table.source else "its upstream has no rows yet"
     missing = [t.key for t in table.statics.values() if not log.exists(lake.path(t))]
     if missing:

@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import log
+from medallion_assets.delta import log, working
 from medallion_assets.delta.changes import VersionRange, only_appends
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.keys import of_keys
@@ -101,7 +101,7 @@ def prepare_in_order(
 
     def write(target: Lake, transaction: Transaction) -> None:
         append_refused(verdict, counts, table, target.quarantine(table), transaction)
-        _write(verdict.where("_outcome = 'good'"), before, table, target, transaction)
+        _write(verdict.where(f"{working.OUTCOME} = 'good'"), before, table, target, transaction)
 
     return Prepared(
         counts, "in order: the new events and the states that stood open", write, (verdict,), newest

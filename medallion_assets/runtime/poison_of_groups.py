@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import RefreshFailed
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import changes, progress
+from medallion_assets.delta import changes, progress, working
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.lake.paths import Lake
@@ -70,13 +70,13 @@ def prepare_left_out(
     if versions.upto <= versions.after or not holds_poison(quarantine):
         return 0, _nothing
     entries = poison_in(spark, quarantine).where(f"status <> '{REPLAYED}'")
-    texts = F.broadcast(entries.select(F.col("row").alias("_text")).distinct())
-    count = _with_text(_rows_of(spark, table, lake, versions)).join(texts, "_text", "left_semi").count()
+    texts = F.broadcast(entries.select(F.col("row").alias(working.TEXT)).distinct())
+    count = _with_text(_rows_of(spark, table, lake, versions)).join(texts, working.TEXT, "left_semi").count()
     if not count and versions.after >= 0:
         return 0, _nothing
     upstream = at_version(spark, lake.upstream_log(table), versions.upto)
-    there = numbered(_with_text(upstream).join(texts, "_text", "left_semi"), "_text")
-    known = numbered(entries.select(F.col("row").alias("_text"), "entry_id"), "_text")
+    there = numbered(_with_text(upstream).join(texts, working.TEXT, "left_semi"), working.TEXT)
+    known = numbered(entries.select(F.col("row").alias(working.TEXT), "entry_id"), working.TEXT)
     return count, partial(_exchange, there, known, table)
 
 
@@ -88,10 +88,12 @@ def _exchange(
     there: DataFrame, known: DataFrame, table: Table, target: Lake, transaction: Transaction
 ) -> None:
     """Add an entry for each row that has none, and take out those that are of no row."""
-    new = there.join(known, ["_text", "_nth"], "left_anti")
+    new = there.join(known, [working.TEXT, working.NTH], "left_anti")
     rule = F.array(F.lit(QUERY_FAILED))
-    come = shaped(new, F.col("_text"), rule, F.lit(QUERY), transaction.version, transaction.run_id)
-    went = known.join(there, ["_text", "_nth"], "left_anti").select("entry_id", F.lit(LEAVES).alias(STEP))
+    come = shaped(new, F.col(working.TEXT), rule, F.lit(QUERY), transaction.version, transaction.run_id)
+    went = known.join(there, [working.TEXT, working.NTH], "left_anti").select(
+        "entry_id", F.lit(LEAVES).alias(STEP)
+    )
     moves = come.withColumn(STEP, F.lit(COMES)).unionByName(went, allowMissingColumns=True)
     move_entries(moves, target.quarantine(table), transaction.of_quarantine)
 
@@ -105,4 +107,4 @@ def _rows_of(spark: SparkSession, table: Table, lake: Lake, versions: VersionRan
 
 
 def _with_text(rows: DataFrame) -> DataFrame:
-    return rows.withColumn("_text", as_text(rows))
+    return rows.withColumn(working.TEXT, as_text(rows))

@@ -17,6 +17,7 @@ from medallion_assets.delta.commit import with_metadata
 from medallion_assets.delta.position import app_id
 from medallion_assets.delta.rollback import roll_back
 from medallion_assets.delta.stream import Trigger, run_streaming_query
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import (
     FULL_REFRESH,
@@ -29,7 +30,7 @@ from medallion_assets.lake.position import (
 from medallion_assets.lake.static_versions import current_static_versions
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound_stream
-from medallion_assets.runtime.bronze import load_target_of, write_files
+from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import whole_upstream, write_changes
 from medallion_assets.runtime.has_work import is_behind

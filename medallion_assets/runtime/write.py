@@ -9,8 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import working
 from medallion_assets.delta.batches import Batch, newest, stamp
 from medallion_assets.delta.commit import Transaction, append, commit_nothing
+from medallion_assets.delta.names import quoted
 from medallion_assets.delta.rollback import roll_back
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.staging import staged
@@ -115,9 +117,7 @@ def prepare_rows(
 
     def write(lake: Lake, transaction: Transaction) -> None:
         path = lake.path(table)
-        good = verdict.where(F.col("_outcome") == "good").select(
-            *(f"`{c}`" for c in written_columns(verdict))
-        )
+        good = verdict.where(F.col(working.OUTCOME) == "good").select(*map(quoted, written_columns(verdict)))
         good = laid_out(good, table.layout, path, table.key)
         append_refused(verdict, counts, table, lake.quarantine(table), transaction)
         append(good, path, transaction, replace_where=replace_where)

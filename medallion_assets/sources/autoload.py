@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.load_target import NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
+from medallion_assets.sources.walking import local_path
 
 
 def autoload_to_table(
@@ -42,7 +43,7 @@ def autoload_to_table(
         BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
-    path = str(Path(str(data_source).removeprefix("file://")).expanduser().absolute())
+    path = str(local_path(str(data_source)))
     source = source_of(named.name, source_format, path, options)
-    state = Path(str(checkpoint_directory).removeprefix("file://")).expanduser().absolute()
+    state = local_path(str(checkpoint_directory))
     return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

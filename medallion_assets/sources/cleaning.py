@@ -1,62 +1,155 @@
-"""Landing files moved away or deleted once every table that reads them has committed them."""
+"""Landing files moved away or deleted once every table that reads them has committed them.
 
+Every table that looks at a landing zone is registered in the lake, whichever pipeline or notebook it is of: a
+small JSON file beside its lease names its ledger and its source, relative to itself.
+"""
+
+import hashlib
+import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from medallion_assets.sources import file_status as outcomes
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import write_json
+from medallion_assets.sources import file_status
+from medallion_assets.sources.known_files import known_files
+from medallion_assets.sources.ledger import CHANGED, SKIPPED, located, root_of
+from medallion_assets.sources.listing import namer
+from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.walking import entries
+
+READERS = "readers"
+"""The folder of registrations, in the folder of a table's state."""
 
 
-def clean_source(source: Source, location: Path, ledger: Path, others: Iterable[Path] = ()) -> int:
-    """Moves or deletes the files that are due, and writes down what became of each; gives how many.
+@dataclass(frozen=True)
+class Reader:
+    """A table that reads a landing zone.
 
-    A file is due where this table committed it longer than the retention ago, every other reader's
-    ledger says it committed it too, and it still is as it was read. It is never looked at again.
+    Attributes:
+        ledger: Its ledger.
+        location: The folder, file or glob it reads.
+        pattern: The names it takes, and ``recursive`` whether it looks into folders below.
+    """
+
+    ledger: Path
+    location: Path
+    pattern: str
+    recursive: bool
+
+    @staticmethod
+    def of(source: Source, location: Path, ledger: Path) -> "Reader":
+        """Return the reader that a source and its ledger are."""
+        return Reader(ledger, location, source.path_glob_filter, source.recursive_file_lookup)
+
+    def has_taken(self, paths: Collection[str]) -> set[str]:
+        """Return those of the files that it has committed, or will never read."""
+        found = entries(self.location, self.recursive)
+        reads = {e.path for e in found if e.path in paths and fnmatchcase(e.name, self.pattern)}
+        root = root_of(self.location, self.ledger)
+        known, named = known_files(self.ledger, root), namer(root)
+        seen = {path: known[named(path)] for path in reads if named(path) in known}
+        became = file_status.of_entries(self.ledger, {k.admitted for k in seen.values()})
+        loaded = {s for s, row in became.items() if row["status"] == file_status.LOADED}
+        taken = {p for p, k in seen.items() if k.status in (CHANGED, SKIPPED) or k.admitted in loaded}
+        return (set(paths) - reads) | {p for p in taken if _stat(Path(p)) == seen[p][:2]}
+
+
+def register(reader: Reader, folder: Path) -> None:
+    """Write down that a table reads a landing zone, so that no other table cleans it too early."""
+    ledger = os.path.relpath(reader.ledger, folder)
+    location = os.path.relpath(reader.location, folder)
+    said = {"ledger": ledger, "location": location, "pattern": reader.pattern, "recursive": reader.recursive}
+    file = folder / f"{hashlib.sha256(ledger.encode()).hexdigest()[:16]}.json"
+    if not file.exists() or json.loads(file.read_text()) != said:
+        write_json(file, said)
+
+
+def readers_in(lake: Path) -> Iterator[Reader]:
+    """Return every reader that is registered in a lake."""
+    for file in lake.glob(f"*/_state/*/*/{READERS}/*.json"):
+        said = json.loads(file.read_text())
+        ledger, location = (Path(os.path.normpath(file.parent / said[n])) for n in ("ledger", "location"))
+        yield Reader(ledger, location, said["pattern"], said["recursive"])
+
+
+def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ()) -> int:
+    """Move or delete the files that are due, and write down what became of each; return how many.
+
+    A file is due where this table committed it longer than the retention ago, every other table of the lake
+    that reads it has too, and it still is as it was read. It is never looked at again.
 
     Args:
-        source: Says ``MOVE`` or ``DELETE``, the retention and where to.
-        location: The folder of the source, which a moved file keeps its path below.
-        ledger: This table's ledger.
-        others: The ledgers of the other tables that read the same files.
+        place: The table, whose source says ``MOVE`` or ``DELETE``, the retention and where to.
+        lake: The lake whose other readers are waited for.
+        declared: Readers that may not have looked yet.
     """
-    if source.clean_source == "OFF":
+    if place.source.clean_source == "OFF" or not (rows := _committed(place)):
         return 0
-    cutoff = datetime.now(timezone.utc) - timedelta(days=source.clean_source_retention_days)
-    committed = [_committed(other) for other in others]
-    due = [row for row in outcomes.newest(ledger).values() if _is_due(row, cutoff, committed)]
-    archived = [archive for row in due if (archive := _archived(row, source, location))]
-    outcomes.add(ledger, archived)
+    root = place.root
+    files = {str(located(root, row["path"])): row for row in rows}
+    due = {path for path, row in files.items() if _stat(Path(path)) == _recorded(row)}
+    for reader in {r.ledger: r for r in (*declared, *readers_in(lake))}.values():
+        if due and reader.ledger != place.ledger:
+            due = reader.has_taken(due)
+    archived = [_archived(Path(path), row, place.source, root) for path, row in files.items() if path in due]
+    file_status.add(place.ledger, archived)
     return len(archived)
 
 
-def _committed(ledger: Path) -> set[str]:
-    return {path for path, row in outcomes.newest(ledger).items() if row["status"] == outcomes.LOADED}
+def _committed(place: LoadTarget) -> list[dict[str, Any]]:
+    """Return the newest rows of files loaded before the retention began, and not archived since."""
+    cutoff = datetime.now(timezone.utc) - timedelta(days=place.source.clean_source_retention_days)
+    archived = "SELECT sequence FROM t WHERE archive_time IS NOT NULL"
+    condition = f"status = '{file_status.LOADED}' AND sequence NOT IN ({archived})"
+    committed = f"SELECT * FROM t WHERE {condition} ORDER BY sequence, recorded"
+    found = log.rows(file_status.outcomes_of(place.ledger), committed)
+    newest = {row["path"]: row for row in found}
+    return [row for row in newest.values() if row["commit_time"] <= cutoff]
 
 
-def _is_due(row: dict[str, Any], cutoff: datetime, committed: list[set[str]]) -> bool:
-    told = row["status"] == outcomes.LOADED and row["commit_time"] and not row["archive_time"]
-    return bool(told) and row["commit_time"] <= cutoff and all(row["path"] in paths for paths in committed)
-
-
-def _archived(row: dict[str, Any], source: Source, location: Path) -> dict[str, Any] | None:
-    """Take one file away; None where it is gone or is another by now."""
-    path = Path(row["path"])
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    if (found.st_size, found.st_mtime_ns // 1000 / 1e6) != (row["size"], row["create_time"].timestamp()):
-        return None
+def _archived(path: Path, row: dict[str, Any], source: Source, root: Path) -> dict[str, Any]:
+    """Take one file away, and return the row that says so."""
     target = None
     if source.clean_source == "MOVE":
-        target = Path(source.clean_source_move_destination).expanduser() / os.path.relpath(path, location)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        wanted = Path(source.clean_source_move_destination).expanduser() / os.path.relpath(path, root)
+        target = _claimed(wanted)
         shutil.move(path, target)
     else:
         path.unlink()
-    told = {"archive_time": datetime.now(timezone.utc), "archive_mode": source.clean_source}
-    return row | told | {"move_location": None if target is None else str(target)}
+    archive = {"archive_time": datetime.now(timezone.utc), "archive_mode": source.clean_source}
+    return row | archive | {"move_location": None if target is None else str(target)}
+
+
+def _claimed(wanted: Path) -> Path:
+    """Return a path that is made here as an empty file: the wanted one, or numbered where that is there."""
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        target = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") if number else wanted
+        try:
+            target.open("xb").close()
+        except FileExistsError:
+            continue
+        return target
+    raise AssertionError("numbers do not end")
+
+
+def _stat(path: Path) -> tuple[int, int]:
+    """Return size and modification time in microseconds as the ledger has them, -1 where it is gone."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns // 1000
+
+
+def _recorded(row: dict[str, Any]) -> tuple[int, int]:
+    return row["size"], round(row["create_time"].timestamp() * 1_000_000)

@@ -1,5 +1,6 @@
 """``copy_into``: the idempotent batch door, with COPY INTO's clauses and result columns."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +11,12 @@ from pyspark.sql import SparkSession
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.listing import unknown
+from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load_target import LoadTarget, NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
+from medallion_assets.sources.walking import local_path
 
 MOST_FILES = 1000
 """COPY INTO's own limit on FILES."""
@@ -82,14 +84,15 @@ def copy_into(
     """
     _refuse_contradictions(files, pattern, force)
     settings, named = current_settings(), NamedTable.of(table_name)
-    root = Path(str(data_source).removeprefix("file://")).expanduser().absolute()
+    root = local_path(str(data_source))
     told = {**_defaults(source_format, merge_schema, format_options), **options}
     source = source_of(named.name, source_format, str(root), told)
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
-    place, only = named.place(settings.lake, state, source), {str(root / name) for name in files} or None
+    place = named.place(settings.lake, state, source)
+    only = {os.path.normpath(name) for name in files} or None
     _refuse_files(root, files, source)
-    look = DiscoveryOptions(settings.settle_seconds, only, force)
+    look = DiscoveryOptions(settings.settle_seconds, only, force, must_exist=True)
     if validate:
         judged = validated(place, look, spark, settings, _rows_to_validate(validate))
         message = "" if judged.files else _nothing_read(root, source, pattern, place, look)
@@ -118,7 +121,7 @@ def _refuse_files(root: Path, files: Sequence[str], source: Source) -> None:
 def _nothing_read(root: Path, source: Source, pattern: str, place: LoadTarget, look: DiscoveryOptions) -> str:
     """Say why a call read no file."""
     matching = f" matches PATTERN {pattern!r}" if pattern else ""
-    if not any(unknown(root, source, {})):
+    if not listing(place.landing, place.root, source, {}).matched:
         return f"no file below {root}{matching or ' is meant for loading'}"
     patient = replace(look, settle_seconds=0, again=False)
     waiting = [

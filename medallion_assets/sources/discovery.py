@@ -1,24 +1,37 @@
 """Which files are new, and what is inside them: decided without a JVM, written to the ledger."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from medallion_assets.delta import log
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.contents import Contents
+from medallion_assets.sources.contents import Contents, tag_of
 from medallion_assets.sources.counting import contents
-from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.errors import FolderDenied, SourceMissing, UnreadableFile
 from medallion_assets.sources.known_files import known_files
-from medallion_assets.sources.ledger import ADMITTED, CHANGED, DENIED, REFUSED, SKIPPED, Entry
-from medallion_assets.sources.listing import FoundFile, unknown
+from medallion_assets.sources.ledger import (
+    ADMITTED,
+    CHANGED,
+    DENIED,
+    NONE,
+    REFUSED,
+    SKIPPED,
+    UNCHANGED,
+    Entry,
+    Known,
+)
+from medallion_assets.sources.listing import FoundFile, listing
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.walking import is_there
 
 OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
 LAY_THERE = "it lay there at the first look, and include_existing_files is false"
+SAME = "the same bytes as were taken before"
+FORBIDDEN = "the user this runs as may not read it"
 
 AT_ONCE = 2
 """Files counted side by side; some are held in memory for it."""
@@ -26,11 +39,18 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class DiscoveryResult:
-    """What one look at a landing zone added to its ledger."""
+    """What one look at a landing zone added to its ledger.
+
+    Attributes:
+        admitted: Files to load, and ``records`` those they hold.
+        refused: Files written down for another reason.
+        matched: Files the source's filters take, known or not; 0 where a pattern or a name fits nothing.
+    """
 
     admitted: int
     refused: int
     records: int
+    matched: int
 
 
 @dataclass(frozen=True)
@@ -39,92 +59,158 @@ class DiscoveryOptions:
 
     Attributes:
         settle_seconds: A younger file may still be being written: it waits for a later look.
-        only: Paths to look at alone; all where None.
+        only: Paths below the source to look at alone; all where None.
         again: Takes files that were taken before once more.
+        must_exist: A source that is not there is an error at the first look, too.
     """
 
     settle_seconds: float = 0
     only: Collection[str] | None = None
     again: bool = False
-    known: dict[str, ledgers.Seen] = field(default_factory=dict, compare=False)
+    must_exist: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look found: the root of its paths, new files oldest first, how many match, what is known."""
+
+    root: Path
+    new: list[FoundFile]
+    matched: int
+    known: Mapping[str, Known]
 
 
 def unseen_files(
-    location: Path, ledger: Path, source: Source, look: DiscoveryOptions | None = None
+    location: Path, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> list[FoundFile]:
-    """Return the files the ledger does not know as they are now, oldest first; writes nothing."""
-    look = look or DiscoveryOptions()
-    known = look.known or known_files(ledger)
-    wait = look.settle_seconds if source.settle_seconds is None else source.settle_seconds
-    settled = time.time() - wait
-    new = unknown(location, source, {} if look.again else known)
-    chosen = (s for s in new if look.only is None or s.path in look.only)
-    ripe = [s for s in chosen if not wait or s.modified_at.timestamp() <= settled]
-    return sorted(ripe, key=lambda s: (s.modified_at, s.path))
+    """Return the files the ledger does not know as they are now, oldest first; writes nothing.
+
+    Raises:
+        SourceMissing: The source is gone, or was to be there.
+    """
+    return _look(location, ledger, source, options or DiscoveryOptions()).new
 
 
 def discover(
-    location: Path, ledger: Path, source: Source, look: DiscoveryOptions | None = None
+    location: Path, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> DiscoveryResult:
-    """Add what is new at a source to its ledger, a commit for each micro-batch to come."""
-    entries = entries_of(location, ledger, source, look or DiscoveryOptions())
-    for chunk in _chunks(entries, source):
-        ledgers.append(ledger, chunk)
+    """Add what is new at a source to its ledger, a commit for each micro-batch to come.
+
+    Raises:
+        SourceMissing: The source is gone, or was to be there.
+        FolderDenied: A folder may not be listed.
+    """
+    options = options or DiscoveryOptions()
+    first = not log.exists(ledger)
+    look = _look(location, ledger, source, options)
+    entries = _entries(look, ledger, source, options)
+    if first and not source.include_existing_files:
+        # In one commit, and also where there is nothing: what comes later was not there at the first look.
+        ledgers.append(ledger, entries, look.root)
+    else:
+        for chunk in _chunks(entries, source):
+            ledgers.append(ledger, chunk, look.root)
     admitted = [e for e in entries if e.status == ADMITTED]
-    return DiscoveryResult(len(admitted), len(entries) - len(admitted), sum(e.records for e in admitted))
+    records = sum(e.records for e in admitted)
+    return DiscoveryResult(len(admitted), len(entries) - len(admitted), records, look.matched)
 
 
-def entries_of(location: Path, ledger: Path, source: Source, look: DiscoveryOptions) -> list[Entry]:
+def entries_of(location: Path, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
     """Return the ledger rows a look would add, oldest file first; writes nothing."""
-    known = known_files(ledger)
-    first = not source.include_existing_files and not log.exists(ledger)
-    new = unseen_files(
-        location, ledger, source, DiscoveryOptions(look.settle_seconds, look.only, look.again, known)
-    )
-    if first:
-        return [_refused(seen, SKIPPED, LAY_THERE) for seen in new]
+    return _entries(_look(location, ledger, source, options), ledger, source, options)
+
+
+def _look(location: Path, ledger: Path, source: Source, options: DiscoveryOptions) -> Look:
+    try:
+        root = ledgers.root_of(location, ledger)
+        seen_before = log.exists(ledger)
+        if (options.must_exist or seen_before) and not is_there(location):
+            raise SourceMissing(source.name, location, seen_before)
+    except PermissionError as denied:
+        raise FolderDenied(str(location)) from denied
+    known = known_files(ledger, root, tags=source.change_detection == "content")
+    found = listing(location, root, source, {} if options.again else known, options.only)
+    wait = options.settle_seconds if source.settle_seconds is None else source.settle_seconds
+    if not seen_before and not source.include_existing_files:
+        wait = 0.0
+    settled = time.time() - wait
+    ripe = [f for f in found.new if not wait or f.modified_at.timestamp() <= settled]
+    return Look(root, sorted(ripe, key=lambda f: (f.modified_at, f.path)), found.matched, known)
+
+
+def _entries(look: Look, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
+    if not source.include_existing_files and not log.exists(ledger):
+        return [_passed_over(found, look, SKIPPED, LAY_THERE) for found in look.new]
+    known = {f.path: look.known[f.path].admitted for f in look.new if f.path in look.known}
+    before = ledgers.entries_at(ledger, {sequence for sequence in known.values() if sequence != NONE})
+
+    def entry(found: FoundFile) -> Entry | None:
+        return _entry(found, look, source, before.get(known.get(found.path, NONE)), options.again)
+
     # Python waits for the hash of one file's bytes while it counts another's lines.
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        found = threads.map(lambda seen: _entry(seen, source, known.get(seen.path), look), new)
-        return [entry for entry in found if entry]
+        return [made for made in threads.map(entry, look.new) if made]
 
 
 def _entry(
-    seen: FoundFile, source: Source, known: ledgers.Seen | None, look: DiscoveryOptions
+    found: FoundFile, look: Look, source: Source, before: dict[str, object] | None, again: bool
 ) -> Entry | None:
-    if seen.refusal:
-        return _refused(seen, REFUSED, seen.refusal)
-    taken = known is not None and known[2] in (ADMITTED, CHANGED) and known[0] > 0
-    if taken and source.allow_overwrites == "ignore" and not look.again:
-        return _refused(seen, CHANGED, OVERWRITTEN)
+    """Return what is to be written down of a file, None where it changes while it is looked at.
+
+    Args:
+        found: The file.
+        look: What the look found.
+        source: How it is read.
+        before: The ledger's entry of the contents that were admitted last.
+        again: Takes it though nothing changed.
+    """
+    if found.refusal:
+        return _passed_over(found, look, REFUSED, found.refusal)
+    path = Path(found.location)
     try:
-        inside = contents(Path(seen.path), source)
+        tag = tag_of(path) if before and not again else ""
+        if before and tag and tag == before["tag"]:
+            made = _passed_over(found, look, UNCHANGED, SAME, tag)
+        elif before and tag and before["records"] and source.allow_overwrites == "ignore":
+            made = _passed_over(found, look, CHANGED, OVERWRITTEN, tag)
+        else:
+            made = _admitted(found, look, contents(path, source))
     except PermissionError:
-        return _refused(seen, DENIED, "the user this runs as may not read it")
+        return _passed_over(found, look, DENIED, FORBIDDEN)
     except (UnreadableFile, OSError) as problem:
-        return _refused(seen, REFUSED, str(problem))
-    if _moved_on(seen):
-        return None
-    return _admitted(seen, inside)
+        return _passed_over(found, look, REFUSED, str(problem))
+    return None if _moved_on(found) else made
 
 
 def _moved_on(seen: FoundFile) -> bool:
     """Return true where the file changed while it was being counted: it is half written, and waits."""
     try:
-        found = Path(seen.path).lstat()
+        found = Path(seen.location).lstat()
     except OSError:
         return True
     return found.st_size != seen.size or found.st_mtime_ns // 1000 / 1e6 != seen.modified_at.timestamp()
 
 
-def _admitted(seen: FoundFile, inside: Contents) -> Entry:
+def _admitted(found: FoundFile, look: Look, inside: Contents) -> Entry:
     facts = (inside.tag, inside.records, inside.layout, inside.header, ADMITTED, "")
-    return Entry(seen.path, seen.size, seen.modified_at, *facts, datetime.now(timezone.utc))
+    return _as_entry(found, look, facts)
 
 
-def _refused(seen: FoundFile, status: str, reason: str) -> Entry:
-    facts = ("", 0, "", "", status, reason)
-    return Entry(seen.path, seen.size, seen.modified_at, *facts, datetime.now(timezone.utc))
+def _passed_over(found: FoundFile, look: Look, status: str, reason: str, tag: str = "") -> Entry:
+    return _as_entry(found, look, (tag, 0, "", "", status, reason))
+
+
+def _as_entry(found: FoundFile, look: Look, facts: tuple[str, int, str, str, str, str]) -> Entry:
+    known = look.known.get(found.path)
+    return Entry(
+        found.path,
+        found.size,
+        found.modified_at,
+        *facts,
+        datetime.now(timezone.utc),
+        supersedes=known.admitted if known else NONE,
+        root=str(look.root),
+    )
 
 
 def _chunks(entries: list[Entry], source: Source) -> Iterator[list[Entry]]:

@@ -28,6 +28,22 @@ class TableLost(RuntimeError):
         )
 
 
+class SourceMissing(BatchRefused):
+    """The folder or file of a source is not there."""
+
+    def __init__(self, source: str, location: Path, seen_before: bool) -> None:
+        """Names the place, and says whether files of it were taken before."""
+        why = (
+            "files were taken from it before"
+            if seen_before
+            else "there is no folder, file or mount of that name"
+        )
+        super().__init__(
+            f"source {source!r}: {location} is not there, and {why}. Nothing was read or changed, and "
+            "nothing is lost: mount or create it, or correct the source's path, and run again."
+        )
+
+
 class FolderDenied(BatchRefused):
     """A folder of a landing zone may not be looked into: what is in it cannot be told."""
 

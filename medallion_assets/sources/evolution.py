@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 OURS = re.compile(
     r"_(source_file|source_modified_at|ingested_at|batch_id|raw|reason|metadata|rescued_data|corrupt_record"
-    r"|change_type|commit_version|commit_timestamp|broken|outcome|turn|held|check_.*)",
+    r"|change_type|commit_version|commit_timestamp|position|partial_.*|check_.*|_medallion_.*)",
     re.IGNORECASE,
 )
 """Names this engine or Delta gives a meaning of its own: a field called so is rescued, never a column."""

@@ -1,29 +1,32 @@
 """What became of each file: the status table beside the ledger, under ``cloud_files_state``'s names.
 
-An append-only Delta table; a file's newest row is how it stands.
+An append-only Delta table with a row for each thing that became of an entry of the ledger: the newest
+row of an entry says its status. Rows are numbered in the order they were written.
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 from deltalake import Transaction as DeltaTransaction
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
-from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.ledger import STEP, Entry, newest_of
 from medallion_assets.sources.value_books import ValueBooks
 
-LOADED, MISSING, CORRUPT, POSTPONED = "LOADED", "MISSING", "CORRUPT", "POSTPONED"
-UNTAKEN = (MISSING, CORRUPT, POSTPONED)
+LOADED, MISSING, CORRUPT, SUPERSEDED = "LOADED", "MISSING", "CORRUPT", "SUPERSEDED"
+POSTPONED = "POSTPONED"
+UNTAKEN = (MISSING, CORRUPT, SUPERSEDED, POSTPONED)
 LAST_FILES = 1000
 """Files of the last load that a report looks at."""
+LATER = "later contents of it are loaded in its place"
 GONE = "it was removed or changed between discovery and reading"
 
 COLUMNS = pa.schema(
@@ -50,8 +53,14 @@ COLUMNS = pa.schema(
         pa.field("values_unkept", pa.string()),
         pa.field("batch_id", pa.int64()),
         pa.field("run_id", pa.string()),
+        pa.field("sequence", pa.int64()),
+        pa.field("recorded", pa.int64()),
     ]
 )
+
+
+FAILED_AS = {GONE: MISSING, LATER: SUPERSEDED}
+"""The status of an entry that was not loaded, by the reason; with another one no reader could take it."""
 
 
 @dataclass(frozen=True)
@@ -73,29 +82,26 @@ def record(
     untaken: Mapping[Entry, str],
     drops: bool = False,
 ) -> None:
-    """Append a row for each file of a batch; ``drops`` where malformed records are let go on request.
+    """Append a row for each file of a batch.
 
-    A file of ``untaken`` is missing where the reason says that it is gone, and corrupt otherwise.
+    Args:
+        ledger: The ledger whose files they are.
+        files: The files loaded.
+        found: What became of their records.
+        transaction: Who loaded them.
+        started: When the batch began.
+        untaken: The files that were not loaded, each with the reason (``FAILED_AS``).
+        drops: Malformed records are let go on request.
     """
-    now = datetime.now(timezone.utc)
-    told = {
-        "processed_time": started,
-        "commit_time": now,
-        "batch_id": transaction.batch_id,
-        "run_id": transaction.run_id,
-    }
+    batch = {"processed_time": started, "batch_id": transaction.batch_id, "run_id": transaction.run_id}
+    now = {"status": LOADED, "commit_time": datetime.now(timezone.utc)}
     loaded = [
-        _fixed(f) | told | {
-            "status": LOADED, "rows_read": f.records, "rows_loaded": found.rows[f.path],
-            "rows_quarantined": found.refused[f.path], "rows_rescued": found.rescued[f.path],
-            "rows_dropped": f.records - found.rows[f.path] - found.refused[f.path] if drops else 0,
-            **_values(found.values[f.path]),
-        }
-        for f in files
-    ]  # fmt: skip
+        _of_entry(file) | batch | now | _counts(file, found, drops) | _values(found.values[file.path])
+        for file in files
+    ]
     lost = [
-        _fixed(f) | told | {"status": MISSING if why == GONE else CORRUPT, "reason": why, "commit_time": None}
-        for f, why in untaken.items()
+        _of_entry(file) | batch | {"status": FAILED_AS.get(why, CORRUPT), "reason": why}
+        for file, why in untaken.items()
     ]
     add(ledger, [*loaded, *lost], transaction)
 
@@ -108,19 +114,44 @@ def postpone(ledger: Path, files: Sequence[Entry], transaction: Transaction) -> 
     why = "its load failed, and the call after it chose other files"
     signed = {"batch_id": transaction.batch_id, "run_id": transaction.run_id}
     now = {"processed_time": datetime.now(timezone.utc), "status": POSTPONED, "reason": why}
-    add(ledger, [_fixed(file) | now | signed for file in files])
+    add(ledger, [_of_entry(file) | now | signed for file in files])
+
+
+def _of_entry(file: Entry) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "size": file.size,
+        "create_time": file.modified_at,
+        "discovery_time": file.discovered_at,
+        "sequence": file.sequence,
+    }
+
+
+def _counts(file: Entry, found: Found, drops: bool) -> dict[str, int]:
+    loaded, refused = found.rows[file.path], found.refused[file.path]
+    return {
+        "rows_read": file.records,
+        "rows_loaded": loaded,
+        "rows_quarantined": refused,
+        "rows_rescued": found.rescued[file.path],
+        "rows_dropped": file.records - loaded - refused if drops else 0,
+    }
 
 
 def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None = None) -> None:
-    """Append rows under ``COLUMNS``; missing ones are NULL.
+    """Append rows under ``COLUMNS``, numbered in their order; missing values are NULL.
 
     The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are told.
     """
     if rows:
-        table = pa.Table.from_pylist(list(rows), schema=COLUMNS)
+        path = outcomes_of(ledger)
+        version = log.version(path)
+        first = 0 if version is None else (version + 1) * STEP
+        numbered = [row | {"recorded": first + n} for n, row in enumerate(rows)]
         told = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
         properties = CommitProperties(app_transactions=told)
-        write_deltalake(str(outcomes_of(ledger)), table, mode="append", commit_properties=properties)
+        table = pa.Table.from_pylist(numbered, schema=COLUMNS)
+        write_deltalake(str(path), table, mode="append", commit_properties=properties)
 
 
 def recorded_upto(ledger: Path, app_id: str) -> int:
@@ -133,29 +164,32 @@ def outcomes_of(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}_files")
 
 
-def rows(ledger: Path) -> list[dict[str, Any]]:
-    """Return every row, oldest first."""
-    path = outcomes_of(ledger)
-    if not log.exists(path):
-        return []
-    query = QueryBuilder().register("files", log.opened(path))
-    found = query.execute("SELECT * FROM files ORDER BY processed_time, archive_time NULLS FIRST")
-    return pa.table(found).to_pylist()  # type: ignore[no-any-return]
+def rows(ledger: Path, condition: str = "true") -> list[dict[str, Any]]:
+    """Return the rows for which a condition holds, oldest first; the log's statistics say where any are."""
+    return log.rows(outcomes_of(ledger), f"SELECT * FROM t WHERE {condition} ORDER BY recorded")
 
 
 def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:
-    """Return the newest rows, newest first."""
-    path = outcomes_of(ledger)
-    if not log.exists(path):
+    """Return the newest rows, newest first, of as few commits as hold them."""
+    version = log.version(outcomes_of(ledger))
+    if version is None:
         return []
-    query = QueryBuilder().register("files", log.opened(path))
-    found = query.execute(f"SELECT * FROM files ORDER BY processed_time DESC, path LIMIT {int(limit)}")
-    return pa.table(found).to_pylist()  # type: ignore[no-any-return]
+    found = rows(ledger, f"recorded >= {max(0, version - limit + 1) * STEP}")
+    # Commits that tidied up the table added no row.
+    found = found if len(found) >= limit else rows(ledger)
+    return found[::-1][:limit]
 
 
-def newest(ledger: Path) -> dict[str, dict[str, Any]]:
-    """Return each file's newest row, by its path."""
-    return {row["path"]: row for row in rows(ledger)}
+def newest(ledger: Path, condition: str = "true") -> dict[int, dict[str, Any]]:
+    """Return the newest row of each ledger entry, by its sequence, oldest first."""
+    return {row["sequence"]: row for row in rows(ledger, condition)}
+
+
+def of_entries(ledger: Path, sequences: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Return the newest rows of these ledger entries, by sequence."""
+    if not sequences:
+        return {}
+    return newest(ledger, f"sequence IN ({', '.join(map(str, sequences))})")
 
 
 def any_loaded(ledger: Path) -> bool:
@@ -163,40 +197,42 @@ def any_loaded(ledger: Path) -> bool:
     return bool(log.rows(outcomes_of(ledger), f"SELECT path FROM t WHERE status = '{LOADED}' LIMIT 1"))
 
 
-def lost(ledger: Path) -> dict[str, dict[str, Any]]:
-    """Return the newest row of each file that it says was missing or corrupt, by path."""
-    path = outcomes_of(ledger)
-    if not log.exists(path):
-        return {}
-    turn = "row_number() OVER (PARTITION BY path ORDER BY processed_time DESC) AS turn"
-    # Only paths that ever were are looked at: they are few, whatever the history.
-    ever = f"SELECT path FROM files WHERE status IN {UNTAKEN}"
-    newest = f"SELECT *, {turn} FROM files WHERE path IN ({ever})"
-    query = QueryBuilder().register("files", log.opened(path))
-    found = pa.table(query.execute(f"SELECT * FROM ({newest}) WHERE turn = 1 AND status IN {UNTAKEN}"))
-    return {row["path"]: row for row in found.to_pylist()}
+def lost(ledger: Path) -> dict[int, dict[str, Any]]:
+    """Return the newest row of each ledger entry that was never loaded, by its sequence."""
+    # Only entries that ever were are looked at: they are few, whatever the history.
+    ever = {row["sequence"] for row in rows(ledger, f"status IN {UNTAKEN}")}
+    return {s: row for s, row in of_entries(ledger, ever).items() if row["status"] in UNTAKEN}
+
+
+def corrupt(ledger: Path) -> list[dict[str, Any]]:
+    """Return the rows of files whose newest admitted contents no reader could take."""
+    found = {row["path"]: row for row in lost(ledger).values() if row["status"] == CORRUPT}
+    newest = newest_of(ledger, found)
+    return [row for path, row in found.items() if newest.get(path) == row["sequence"]]
 
 
 def unaccounted_values(ledger: Path) -> dict[str, dict[str, int]]:
     """Return, by landing file, the columns whose values do not balance as the file was loaded last."""
-    wrong = log.rows(outcomes_of(ledger), "SELECT DISTINCT path FROM t WHERE values_unaccounted IS NOT NULL")
-    if not wrong:
-        return {}
-    known = newest(ledger)
-    texts = {row["path"]: known[row["path"]]["values_unaccounted"] for row in wrong}
-    return {path: json.loads(text) for path, text in texts.items() if text}
+    wrong = {row["sequence"] for row in rows(ledger, "values_unaccounted IS NOT NULL")}
+    found = {row["path"]: row for _, row in sorted(of_entries(ledger, wrong).items())}
+    newest = newest_of(ledger, found)
+    return {
+        path: json.loads(row["values_unaccounted"])
+        for path, row in found.items()
+        if newest.get(path) == row["sequence"] and row["values_unaccounted"]
+    }
 
 
 def last_values(ledger: Path) -> tuple[int, dict[str, str], dict[str, int]]:
     """Return, of the files loaded last together, values read, and by column those not counted or not kept."""
-    rows = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
-    rows = [row for row in rows if row["run_id"] == rows[0]["run_id"]]
+    loaded = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
+    loaded = [row for row in loaded if row["run_id"] == loaded[0]["run_id"]]
     uncounted: dict[str, str] = {}
     unkept: Counter[str] = Counter()
-    for row in rows:
+    for row in loaded:
         uncounted |= json.loads(row["values_uncounted"] or "{}")
         unkept.update(json.loads(row["values_unkept"] or "{}"))
-    return sum(row["values_read"] or 0 for row in rows), uncounted, dict(unkept)
+    return sum(row["values_read"] or 0 for row in loaded), uncounted, dict(unkept)
 
 
 def _values(books: ValueBooks) -> dict[str, Any]:
@@ -206,12 +242,3 @@ def _values(books: ValueBooks) -> dict[str, Any]:
         for found in [getattr(books, name)]
     }
     return {"values_read": books.read, **texts}
-
-
-def _fixed(file: Entry) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "size": file.size,
-        "create_time": file.modified_at,
-        "discovery_time": file.discovered_at,
-    }

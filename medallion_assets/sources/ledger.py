@@ -1,19 +1,23 @@
 """The file ledger: an append-only Delta table with a row for every file ever seen.
 
-Only discovery writes it, through ``deltalake``, so a look costs milliseconds and no JVM.
+Only discovery writes it, through ``deltalake``, so a look costs milliseconds and no JVM. Files are named
+relative to their landing zone: a lake and its landing zone can be copied to another place and go on there.
 """
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from medallion_assets.delta import log
+from medallion_assets.sources.walking import folder_of
 
 COLUMNS = pa.schema(
     [
@@ -27,6 +31,8 @@ COLUMNS = pa.schema(
         pa.field("status", pa.string(), nullable=False),
         pa.field("reason", pa.string()),
         pa.field("discovered_at", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("supersedes", pa.int64(), nullable=False),
     ]
 )
 
@@ -34,16 +40,36 @@ ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped
 DENIED = "denied"
 """The user this runs as may not read it. It is looked at again once that user may: the file is as it was."""
 
+UNCHANGED = "unchanged"
+"""Its size or time is another and its bytes are those that were admitted: nothing to load."""
+
+NOT_LOADED = (REFUSED, CHANGED, DENIED)
+"""What a person should know of: contents in the landing zone that are not in the table."""
+
 ONE_FILE = 1 << 40
 """More bytes than a commit of the ledger ever has."""
 
-Seen = tuple[int, int, str]
-"""A file's size, modification time in microseconds since 1970, and status."""
+NONE = -1
+"""The sequence of no entry."""
+
+STEP = 1_000_000_000
+"""Sequences begin at the table version times this: they grow with each commit, and no commit has as many."""
+
+ROOT = "files relative to: "
+"""How the table's description begins; the root of the first look follows, relative to the ledger itself."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file as it was when it was seen; ``status`` says whether it is for loading."""
+    """One file as it was when it was seen.
+
+    Attributes:
+        path: Its name, relative to the landing zone's root (``root_of``); what every table calls it.
+        status: Says whether it is for loading.
+        sequence: The order in which discovery saw files; later contents of a path have a higher one.
+        supersedes: The sequence of the contents of this path admitted before it, ``NONE`` for none.
+        root: The folder that ``path`` is relative to here and now; in no table.
+    """
 
     path: str
     size: int
@@ -55,17 +81,79 @@ class Entry:
     status: str
     reason: str
     discovered_at: datetime
+    sequence: int = NONE
+    supersedes: int = NONE
+    root: str = field(default="", repr=False)
+
+    @property
+    def location(self) -> Path:
+        """Where the file lies."""
+        return located(self.root, self.path)
 
 
-def append(ledger: Path, entries: Iterable[Entry]) -> None:
-    """Add the entries in one commit, which is one micro-batch of the stream over the ledger."""
-    rows = pa.Table.from_pylist([asdict(entry) for entry in entries], schema=COLUMNS)
+class Known(NamedTuple):
+    """What the ledger last saw of a file.
+
+    Attributes:
+        modified_at: Microseconds since 1970.
+        admitted: The sequence of its newest admitted contents, ``NONE`` for none.
+        tag: Its last contents', where asked for.
+    """
+
+    size: int
+    modified_at: int
+    status: str
+    sequence: int
+    admitted: int
+    tag: str = ""
+
+
+def located(root: str | Path, path: str) -> Path:
+    """Return where a file of the ledger lies; ``path`` may climb out of a root that was declared narrower."""
+    return Path(os.path.normpath(f"{root}/{path}")) if path.startswith("../") else Path(root, path)
+
+
+def is_named(path: str, name: str) -> bool:
+    """Return true where a person's name for a file means this path: its end, whole parts of it, or more."""
+    return f"/{path}".endswith(f"/{name}") or name.endswith(f"/{path}")
+
+
+def root_of(location: Path, ledger: Path) -> Path:
+    """Return the folder that the ledger's paths are relative to: the landing zone's root.
+
+    It is the source's folder; for a glob the folder before its first wildcard, for a file the folder it is
+    in. A source whose path was declared wider or narrower since keeps the root of its first look, or every
+    file would have another name and load again.
+    """
+    root = folder_of(location)
+    said = (log.opened(ledger).metadata().description or "") if log.exists(ledger) else ""
+    if said.startswith(ROOT):
+        first = Path(os.path.normpath(ledger / said.removeprefix(ROOT)))
+        if first.is_relative_to(root) or root.is_relative_to(first):
+            return first
+    return root
+
+
+def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
+    """Add the entries in one commit, which is one micro-batch of the stream over the ledger.
+
+    Entries are numbered in their order. Without one the ledger is empty and says that there was a look.
+    """
+    version = log.version(ledger)
+    first = 0 if version is None else (version + 1) * STEP
+    numbered = [asdict(replace(entry, sequence=first + n)) for n, entry in enumerate(entries)]
+    # As text: the log's reader refuses properties it does not know.
+    said = f"{ROOT}{os.path.relpath(root, ledger)}" if version is None else None
+    if not numbered:
+        DeltaTable.create(str(ledger), COLUMNS, mode="ignore", description=said)
+        return
+    rows = pa.Table.from_pylist(numbered, schema=COLUMNS)
     # One file: the stream takes a commit file by file, and a position is a whole commit.
-    write_deltalake(str(ledger), rows, mode="append", target_file_size=ONE_FILE)
+    write_deltalake(str(ledger), rows, mode="append", description=said, target_file_size=ONE_FILE)
 
 
-def admitted_between(ledger: Path, after: int, upto: int) -> list[Entry]:
-    """Return the files that the ledger's commits after a version, up to another, admitted; oldest first.
+def admitted_between(ledger: Path, root: Path, after: int, upto: int) -> list[Entry]:
+    """Return the files that the ledger's commits after a version, up to another, admitted, as they were seen.
 
     Only where the log still has the entries of these commits.
     """
@@ -74,9 +162,8 @@ def admitted_between(ledger: Path, after: int, upto: int) -> list[Entry]:
         added = [a["add"] for a in log.actions(ledger, version) or [] if "add" in a]
         paths = [ledger / unquote(add["path"]) for add in added if add.get("dataChange", True)]
         listed = [row for path in paths if path.exists() for row in pq.read_table(path).to_pylist()]
-        files = [Entry(**row) for row in listed if row["status"] == ADMITTED]
-        found += sorted(files, key=lambda file: (file.modified_at, file.path))
-    return found
+        found += [Entry(**row, root=str(root)) for row in listed if row["status"] == ADMITTED]
+    return sorted(found, key=lambda file: file.sequence)
 
 
 def rows(
@@ -89,13 +176,43 @@ def rows(
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
 
 
-def last_seen(ledger: Path) -> dict[str, Seen]:
-    """Return size, modification time and status of each path as the ledger last saw it."""
+def last_seen(ledger: Path, tags: bool = False) -> dict[str, Known]:
+    """Return the newest entry of each path; ``tags`` for those of the contents as well."""
     if not log.exists(ledger):
         return {}
-    sql = "SELECT path, size, modified_at, status FROM ledger ORDER BY discovered_at"
-    answer = pa.table(QueryBuilder().register("ledger", log.opened(ledger)).execute(sql))
+    admitted = f"CASE WHEN status = '{ADMITTED}' THEN sequence ELSE supersedes END"
+    columns = f"path, size, modified_at, status, sequence, {admitted}{', tag' if tags else ''}"
+    query = QueryBuilder().register("ledger", log.opened(ledger))
+    answer = pa.table(query.execute(f"SELECT {columns} FROM ledger ORDER BY sequence"))
     # Column by column, and times as numbers: rows and dates take five times as long for 100,000 files.
-    path, size, at, status = (answer.column(i) for i in range(4))
-    columns = [column.to_pylist() for column in (path, size, at.cast(pa.int64()), status)]
-    return {path: (size, at, status) for path, size, at, status in zip(*columns, strict=True)}
+    path, size, at, *others = (answer.column(i) for i in range(answer.num_columns))
+    values = [column.to_pylist() for column in (size, at.cast(pa.int64()), *others)]
+    return dict(zip(path.to_pylist(), map(Known, *values), strict=True))
+
+
+def entries_at(ledger: Path, sequences: Collection[int]) -> dict[int, dict[str, object]]:
+    """Return the entries of these sequences; the log's statistics say which files have any."""
+    if not sequences:
+        return {}
+    found = rows(ledger, f"SELECT * FROM ledger WHERE sequence IN ({', '.join(map(str, sequences))})")
+    return {int(str(row["sequence"])): row for row in found}
+
+
+def newest_of(ledger: Path, paths: Collection[str], above: int = NONE) -> dict[str, int]:
+    """Return the sequence of each path's newest admitted contents among those above a sequence."""
+    if not paths:
+        return {}
+    texts = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    chosen = f"status = '{ADMITTED}' AND sequence > {above} AND path IN ({texts})"
+    found = rows(ledger, f"SELECT path, max(sequence) AS newest FROM ledger WHERE {chosen} GROUP BY path")
+    return {str(row["path"]): int(str(row["newest"])) for row in found}
+
+
+def not_loaded(ledger: Path) -> list[dict[str, object]]:
+    """Return path, status and reason of files whose newest contents could not be or were not to be loaded."""
+    # Only paths that ever were are looked at: they are few, whatever the history.
+    ever = f"SELECT path FROM ledger WHERE status IN {NOT_LOADED}"
+    turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
+    newest = f"SELECT path, status, reason, {turn} FROM ledger WHERE path IN ({ever})"
+    sql = f"SELECT path, status, reason FROM ({newest}) WHERE turn = 1 AND status IN {NOT_LOADED}"
+    return rows(ledger, f"{sql} ORDER BY path")

@@ -1,10 +1,8 @@
 """A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +15,7 @@ from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of
-from medallion_assets.sources.ledger import ADMITTED, Entry, admitted_between
+from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
 from medallion_assets.sources.load_records import Loaded, load_whole
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
@@ -25,7 +23,6 @@ from medallion_assets.sources.poison_files import is_of_a_file, unreadable
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
 from medallion_assets.sources.replacing import (
     clear_quarantine,
-    come_again,
     replaces_files,
     rows_before,
     superseded,
@@ -65,10 +62,11 @@ def load_files(
     """
     started, source = datetime.now(timezone.utc), place.source
     replaces = replaces_files(source, place.state)
-    there, missing = _readable(place, files, replaces)
-    again = come_again(place.ledger, there) if replaces else []
+    missing = _untaken(place, files, replaces)
+    there = [file for file in files if file not in missing]
+    again = [file for file in there if replaces and file.supersedes != NONE]
     before = rows_before(place.ledger, again)
-    clear_quarantine(spark, again, place.quarantine, transaction)
+    clear_quarantine(spark, [file.path for file in again], place.quarantine, transaction)
     # Delta wants every row it writes to match what it replaces: new files' too.
     predicate = among("_source_file", [file.path for file in there]) if again else ""
     values = count_in_background(there, source)
@@ -80,7 +78,7 @@ def load_files(
         known = Loaded(
             missing=sum(file.records for file in untaken),
             replaced={path: [count, now.get(path, 0)] for path, count in before.items()},
-            untaken={file.path: why for file, why in untaken.items()},
+            untaken={str(file.sequence): why for file, why in untaken.items()},
         )
         loaded = load_whole(
             spark, taken, known, place, staging, transaction, partial(_with, write, predicate)
@@ -91,14 +89,13 @@ def load_files(
         _record(place, taken, account, untaken, transaction, started)
         return loaded
 
-    gone = dict.fromkeys(missing, outcomes.GONE)
     try:
-        return load(gone)
+        return load(missing)
     except Exception as error:
         corrupt = unreadable(spark, there, place, transaction) if is_of_a_file(error) else {}
         if not corrupt:
             raise
-        return load(gone | {file: corrupt[file.path] for file in there if file.path in corrupt})
+        return load(missing | {file: corrupt[file.path] for file in there if file.path in corrupt})
     finally:
         staging.discard()
         drop_ahead(place.state)
@@ -108,38 +105,35 @@ def _with(write: Writer, predicate: str, rows: DataFrame | None, loaded: Loaded)
     return write(rows, loaded, predicate)
 
 
-def _readable(place: LoadTarget, files: Sequence[Entry], replaces: bool) -> tuple[list[Entry], list[Entry]]:
-    """Return the files that are as discovery counted them, and those that are not; no superseded ones."""
-    old = superseded(place.ledger, files) if replaces else set()
-    mine = [file for file in files if (file.path, file.modified_at) not in old]
-    there = [file for file in mine if _is_as_counted(file)]
-    return there, [file for file in mine if file not in there]
+def _untaken(place: LoadTarget, files: Sequence[Entry], replaces: bool) -> dict[Entry, str]:
+    """Return the files of a batch that later contents replace, or that are not as discovery counted them."""
+    old = superseded(place.ledger, files, replaces)
+    return {file: outcomes.LATER if file in old else outcomes.GONE
+            for file in files if file in old or not is_as_counted(file)}  # fmt: skip
 
 
-def files_of(ledger_rows: DataFrame, ledger: Path, after: int, upto: int) -> list[Entry]:
+def files_of(ledger_rows: DataFrame, place: LoadTarget, after: int, upto: int) -> list[Entry]:
     """Return the files that the ledger admitted after a position, up to a micro-batch's.
 
     Read from the ledger's commits themselves: where batches before this one left no table, because none of
     their files could be read, they are part of it. ``ledger_rows`` are used where the log no longer has
     these commits.
     """
-    whole = all(log.actions(ledger, version) is not None for version in range(after + 1, upto + 1))
-    return admitted_between(ledger, after, upto) if whole else admitted(ledger_rows)
-
-
-def admitted(ledger_rows: DataFrame) -> list[Entry]:
-    """Return the files of a micro-batch of the ledger that are for loading, oldest first."""
-    chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("modified_at", "path").collect()
-    return [Entry(**_utc(row.asDict())) for row in chosen]
+    whole = all(log.actions(place.ledger, version) is not None for version in range(after + 1, upto + 1))
+    if whole:
+        return admitted_between(place.ledger, place.root, after, upto)
+    chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("sequence").collect()
+    return [Entry(**_utc(row.asDict()), root=str(place.root)) for row in chosen]
 
 
 def _utc(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
 
 
-def _is_as_counted(file: Entry) -> bool:
+def is_as_counted(file: Entry) -> bool:
+    """Return true where a file has the size and time that discovery counted it with."""
     try:
-        found = os.lstat(file.path)
+        found = file.location.lstat()
     except OSError:
         return False
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
@@ -151,12 +145,9 @@ def finish_statuses(place: LoadTarget) -> None:
     told = outcomes.recorded_upto(place.ledger, app)
     if position_of(place.path, place.key) <= told:
         return
-    replaces = replaces_files(place.source, place.state)
     for batch in reversed([b for b in batches_between(place.path, "", told) if b.files or b.untaken]):
-        listed = admitted_between(place.ledger, batch.position - 1, batch.position)
-        old = superseded(place.ledger, listed) if replaces else set()
-        files = [file for file in listed if (file.path, file.modified_at) not in old]
-        untaken = {file: batch.untaken[file.path] for file in files if file.path in batch.untaken}
+        files = admitted_between(place.ledger, place.root, batch.position - 1, batch.position)
+        untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
         taken = [file for file in files if file not in untaken]
         transaction = Transaction(app, batch.position, {"run_id": batch.run_id, "table": place.key})
         kept = None if batch.kept is None else frozenset(batch.kept)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.ledger import root_of
 from medallion_assets.sources.options import Source
 
 PROVENANCE = ("_source_file", "_source_modified_at")
@@ -16,14 +17,28 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 @dataclass(frozen=True)
 class LoadTarget:
-    """Where a source's records go: table, quarantine, ledger and the folder of the engine's own notes."""
+    """Where a source's records come from, and where they go.
+
+    Attributes:
+        key: ``pipeline/layer/table``.
+        source: How files are read.
+        landing: The folder, file or glob of the source.
+        path, quarantine, ledger: Delta tables.
+        state: The folder of the engine's own notes.
+    """
 
     key: str
     source: Source
+    landing: Path
     path: Path
     quarantine: Path
     ledger: Path
     state: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder that the ledger's paths are relative to."""
+        return root_of(self.landing, self.ledger)
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class NamedTable:
         folder = lake / self.pipeline
         refused = self.name if self.layer == "bronze" else f"{self.layer}_{self.name}"
         path, quarantine = folder / self.layer / self.name, folder / "quarantine" / refused
-        return LoadTarget(self.key, source, path, quarantine, state / "ledger", state)
+        return LoadTarget(self.key, source, Path(source.path), path, quarantine, state / "ledger", state)
 
     def lease(self, lake: Path) -> Path:
         """Return the folder of its lease: the one a declared table of this name holds."""

@@ -5,6 +5,7 @@ import uuid
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,20 +22,17 @@ from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.cleaning import clean_source
+from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
 from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.listing import unknown
+from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import files_of, finish_statuses, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.options import Source
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
-
-UNTAKEN = (ledgers.REFUSED, ledgers.CHANGED, ledgers.DENIED)
 
 
 @dataclass(frozen=True)
@@ -92,29 +90,31 @@ def load_new(
         DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
     """
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
-    look = look or DiscoveryOptions(settings.settle_seconds)
+    look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
+    register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
         finish_statuses(place)
-        chosen = chosen_paths(place.source, look) if _is_behind(place, checkpoint) else None
+        chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
-            discover(Path(place.source.path), place.ledger, place.source, look)
+            discover(place.landing, place.ledger, place.source, look)
             if _is_behind(place, checkpoint):
                 session = spark or start_session(settings)
                 _stream(session, place, checkpoint, run_id, chosen)
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
-            if not any(r["status"] == outcomes.MISSING for r in outcomes.lost(place.ledger).values()):
+            if not any(row["status"] == outcomes.MISSING for row in _rows_of(run_id, place.ledger)):
                 break
-        clean_source(place.source, Path(place.source.path), place.ledger)
+        clean_source(place, settings.lake)
     return _account(place, run_id)
 
 
 def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
     newest, at = log.version(place.ledger), position_of(place.path, place.key)
-    if newest is None:
+    if newest is None or (newest == 0 and not log.row_count(place.ledger)):
+        # The first look saw nothing, and said so.
         return False
     if not log.exists(place.path):
         # Without a table nothing is committed; what the checkpoint took were files that gave no row.
@@ -122,10 +122,9 @@ def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
     return at < newest or unfinished(place.path, place.quarantine) is not None
 
 
-def chosen_paths(source: Source, look: DiscoveryOptions) -> set[str]:
+def chosen_paths(place: LoadTarget, look: DiscoveryOptions) -> set[str]:
     """Return the paths of all files this call asks for, loaded before or not."""
-    listed = (file.path for file in unknown(Path(source.path), source, {}))
-    return {path for path in listed if look.only is None or path in look.only}
+    return {file.path for file in listing(place.landing, place.root, place.source, {}, look.only).new}
 
 
 def _without_unchosen(
@@ -134,7 +133,7 @@ def _without_unchosen(
     """Return a batch without the files of an earlier, failed call that this call does not choose."""
     if chosen is None:
         return files
-    left = [file for file in files if file.path not in chosen and os.path.lexists(file.path)]
+    left = [file for file in files if file.path not in chosen and os.path.lexists(file.location)]
     outcomes.postpone(place.ledger, left, transaction)
     return [file for file in files if file not in left]
 
@@ -157,7 +156,7 @@ def _stream(
         before = log.version(place.quarantine)
         transaction = Transaction(app_id(place.key, 0), version, metadata, before)
         # The files this call discovered itself come after, and are chosen.
-        files = _without_unchosen(files_of(rows, place.ledger, after, version), chosen, place, transaction)
+        files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         load_files(spark, files, place, transaction, partial(_commit, spark, place, transaction))
 
     look_ahead(place, position)
@@ -212,16 +211,19 @@ def _commit(
     return {}
 
 
+def _rows_of(run_id: str, ledger: Path) -> list[dict[str, Any]]:
+    return list(outcomes.newest(ledger, f"run_id = '{run_id}'").values())
+
+
 def _account(place: LoadTarget, run_id: str) -> LoadResult:
-    rows = [row for row in outcomes.newest(place.ledger).values() if row["run_id"] == run_id]
+    rows = _rows_of(run_id, place.ledger)
     loaded = [row for row in rows if row["status"] == outcomes.LOADED]
 
     def total(column: str) -> int:
         return sum(row[column] or 0 for row in loaded)
 
     dropped = total("rows_dropped")
-    refused = sum(1 for _, _, status in ledgers.last_seen(place.ledger).values() if status in UNTAKEN)
-    lost = [row["status"] for row in outcomes.lost(place.ledger).values()]
+    refused = ledgers.not_loaded(place.ledger) + outcomes.corrupt(place.ledger)
     return LoadResult(
         files=len(loaded),
         rows_read=total("rows_read"),
@@ -229,7 +231,7 @@ def _account(place: LoadTarget, run_id: str) -> LoadResult:
         rows_quarantined=total("rows_quarantined"),
         rows_rescued=total("rows_rescued"),
         rows_dropped=dropped,
-        files_refused=refused + lost.count(outcomes.CORRUPT),
+        files_refused=len(refused),
         files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
         values_unaccounted=outcomes.unaccounted_values(place.ledger),
         path=place.path,

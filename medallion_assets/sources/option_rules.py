@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.intervals import seconds_of
 from medallion_assets.sources.reader_options import MALFORMED
 from medallion_assets.sources.select_list import select_problems
+from medallion_assets.sources.walking import local_path
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
@@ -21,6 +23,7 @@ LEAST_DAYS_TO_DELETE = 7
 
 OVERWRITES = ("ignore", "append", "replace")
 MISTYPED = ("RESCUE", "QUARANTINE")
+DETECTION = ("stat", "content")
 FIXED = ("text", "binaryFile")
 """Formats whose columns never change."""
 
@@ -46,12 +49,24 @@ def problems_of(source: "Source") -> list[str]:
         problems.append("mistyped='RESCUE' needs a rescued_data_column")
     if source.allow_overwrites not in OVERWRITES:
         problems.append(f"allow_overwrites={source.allow_overwrites!r} is not one of {', '.join(OVERWRITES)}")
+    if source.change_detection not in DETECTION:
+        problems.append(f"change_detection={source.change_detection!r} is not one of {', '.join(DETECTION)}")
+    if source.path:
+        problems += _wrong_path(source.path)
     for column in (source.rescued_data_column or RESCUED, source.corrupt_column):
         if not COLUMN.fullmatch(column):
             problems.append(f"{column!r} is no column name")
     if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
         problems.append("a trigger takes at least one file and one byte, a table has at least one column")
     return [*problems, *_wrong_times(source), *_wrong_cleaning(source), *select_problems(source)]
+
+
+def _wrong_path(path: str) -> list[str]:
+    try:
+        local_path(path)
+    except SourceError as error:
+        return [str(error)]
+    return []
 
 
 def _wrong_cleaning(source: "Source") -> list[str]:

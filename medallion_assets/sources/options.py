@@ -26,6 +26,7 @@ class Source:
         infer_column_types: Types from the values for json, csv and xml; without it their columns are
             strings, as Auto Loader has it, and no value is mistyped.
         schema_evolution_mode: One of ``EVOLUTION_MODES``; ``addNewColumns`` without a schema, ``none`` with.
+            Tables of ``addNewColumnsWithTypeWidening`` can be read by Spark, but not by ``deltalake``.
         rescued_data_column: Where fields that no column takes go, ``_rescued_data``; with an empty name
             nowhere: they are left out.
         mistyped: What becomes of a value that does not fit its column: ``RESCUE`` keeps it in the rescued
@@ -43,6 +44,8 @@ class Source:
         modified_after, modified_before: Only files of that time, exclusive; ISO 8601, UTC where no zone.
         allow_overwrites: ``ignore`` keeps a file's first contents, ``append`` loads its new ones as well,
             ``replace`` puts them in the place of the first, in one commit, here and downstream.
+        change_detection: ``stat`` knows a changed file by its size and modification time; ``content`` reads
+            every file at every look and finds changes that keep both.
         settle_seconds: Age a file needs before it is taken; the deployment's setting where None.
         max_files_per_trigger: Files a micro-batch reads at most.
         max_bytes_per_trigger: Bytes a micro-batch reads at most; one file is always taken.
@@ -78,6 +81,7 @@ class Source:
     modified_after: str = ""
     modified_before: str = ""
     allow_overwrites: str = "ignore"
+    change_detection: str = "stat"
     settle_seconds: float | None = None
     max_files_per_trigger: int = 1000
     max_bytes_per_trigger: int = 4 << 30

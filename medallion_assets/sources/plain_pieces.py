@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 
 from medallion_assets.sources.formats.csv_contents import csv_rows
 from medallion_assets.sources.formats.csv_header import column_names
@@ -21,7 +20,7 @@ CHUNK = 1 << 20
 
 def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
     """Return a file's records as UTF-8 lines, piece by piece, whatever it is wrapped in."""
-    path = Path(file.path)
+    path = file.location
     wrapped = wrapping(path, source)
     if file.layout == "lines":
         with wrapped.opened(path) as lines:

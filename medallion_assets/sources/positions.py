@@ -58,7 +58,7 @@ def _found(file: Entry, source: Source, wanted: set[str]) -> Iterator[LoadTarget
 
 def _texts(file: Entry, source: Source) -> Iterable[bytes]:
     """Return the file's records as text, in order; blank lines too where it is a file of lines."""
-    path = Path(file.path)
+    path = file.location
     wrapped = wrapping(path, source)
     if file.layout == "cells":
         return (_bytes(row.text) for row in csv_rows(path, source, wrapped))

@@ -28,7 +28,7 @@ def look_ahead(place: LoadTarget, position: int) -> None:
     drop_ahead(place.state)
     if place.source.format != "json":
         return
-    files = admitted_between(place.ledger, position, position + 1)
+    files = admitted_between(place.ledger, place.root, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
     lines = next((group for group in groups(files) if group[0].layout == "lines"), None)
     if schema is None or lines is None:

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
+from medallion_assets.delta.names import literal
 
 PARSE, SCHEMA, RULE, KEY, LATE, JOIN, QUERY = "parse", "schema", "rule", "key", "late", "join", "query"
 REASONS = {
@@ -54,6 +55,12 @@ AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:s
 """How rows are written as text. Spark's own form of a time ends at the millisecond."""
 
 FROM_JSON = {"timestampFormat": AS_JSON["timestampFormat"]}
+
+
+def named_as(column: str, name: str) -> str:
+    """Return the SQL true where a person's name for a file means the path in a column (``is_named``)."""
+    ends = f"endswith(concat('/', {column}), {literal('/' + name)})"
+    return f"({ends} OR endswith({literal(name)}, concat('/', {column})))"
 
 
 def from_records(records: DataFrame, batch_id: int, run_id: str) -> DataFrame:

@@ -6,12 +6,10 @@ Frames out carry the source's columns, its rescued data column where it has one,
     ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
 """
 
-import glob
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -27,7 +25,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.staging import Staging
 
-PARTITION = re.compile(r"/([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
+PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
 MOST_HEADERS = 8
 """Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
 
@@ -44,31 +42,22 @@ def records_of(
     frames = [_read(spark, group, source, own, staging) for group in groups(files)] or [
         _none(spark, own, source)
     ]
-    return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema, root_of(source.path))
+    return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema)
 
 
 def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
     """Return the keys of ``key=value`` folders that become columns: those declared, or all there are.
 
-    Only folders below the source count. Of keys that differ in case only the first is the column.
+    Only folders below the landing zone's root count; of keys that differ in case the first is the column.
     """
     if source.partition_columns is not None:
         return list(source.partition_columns)
-    root = root_of(source.path)
     found: dict[str, str] = {}
     for file in files:
-        for key in PARTITION.findall(file.path.removeprefix(root)):
+        for key in PARTITION.findall(file.path):
             if is_column(key):
                 found.setdefault(key.lower(), key)
     return list(found.values())
-
-
-def root_of(location: str) -> str:
-    """Return the folder that a source begins at: of a glob, the one before its first pattern."""
-    path = Path(location)
-    if not location or path.is_dir():
-        return location
-    return str(next(p for p in path.parents if not glob.has_magic(str(p)) or p.is_dir()))
 
 
 def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
@@ -105,17 +94,16 @@ def _read(
     return columnar_records(spark, files, source, schema, staging)
 
 
-def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType, root: str) -> DataFrame:
+def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType) -> DataFrame:
     if not keys:
         return frame
-    folders = [_partition(key, root).try_cast(schema[key].dataType).alias(key) for key in keys]
+    folders = [_partition(key).try_cast(schema[key].dataType).alias(key) for key in keys]
     tail = [c for c in frame.columns if c not in schema.names]
     own = [c for c in frame.columns if c in schema.names and c not in keys]
     return frame.select(*map(quoted, own), *folders, *map(quoted, tail))
 
 
-def _partition(key: str, root: str) -> Column:
-    below = F.expr(f"substring(_source_file, {len(root) + 1})")
-    value = F.regexp_extract(below, f"(?i)/{key}=([^/]*)/", 1)
+def _partition(key: str) -> Column:
+    value = F.regexp_extract("_source_file", f"(?i)(?:^|/){key}=([^/]*)/", 1)
     decoded = F.coalesce(F.try_url_decode(F.replace(value, F.lit("+"), F.lit("%2B"))), value)
     return F.when((value != "") & (value != NO_PARTITION), decoded)

@@ -53,7 +53,7 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
 
 def _cells(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
     """Return CSV records as the lines of cells that ``typed_cells`` reads."""
-    told = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY discovered_at"
+    told = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY sequence"
     headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, told)}
     found = entries.select("entry_id", "repaired", "source_file").collect()
     lines = list(_lines(found, headers, place.source))
@@ -83,7 +83,9 @@ def _line(text: str, names: list[str], source: Source) -> dict[str, object]:
 
 
 def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:
-    told = "SELECT path, max(modified_at) AS at FROM ledger WHERE status = 'admitted' GROUP BY path"
+    turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
+    admitted = f"SELECT path, modified_at AS at, {turn} FROM ledger WHERE status = 'admitted'"
+    told = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
     times = [(str(r["path"]), r["at"]) for r in ledgers.rows(place.ledger, told)]
     files = frame_of(entries.sparkSession, times, "source_file STRING, _at TIMESTAMP")
     known = entries.select("entry_id", "source_file").join(files, "source_file", "left")

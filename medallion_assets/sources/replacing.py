@@ -22,18 +22,22 @@ def replaces_files(source: Source, state: Path) -> bool:
     return source.allow_overwrites == "replace" or (state / REPROCESSED).exists()
 
 
-def superseded(ledger: Path, files: Sequence[Entry]) -> set[tuple[str, object]]:
-    """Return path and modification time of the entries a later one of the same path replaces."""
-    newest = f"SELECT path, max(modified_at) AS m FROM ledger WHERE status = '{ADMITTED}' GROUP BY path"
-    last = {row["path"]: row["m"] for row in ledgers.rows(ledger, newest)}
-    return {(f.path, f.modified_at) for f in files if last.get(f.path, f.modified_at) != f.modified_at}
+def superseded(ledger: Path, files: Sequence[Entry], replaces: bool) -> set[Entry]:
+    """Return the entries that later contents of their path replace: in this batch, or in any later one.
 
-
-def come_again(ledger: Path, files: Sequence[Entry]) -> list[str]:
-    """Return the paths of files that were taken before with other contents."""
-    mine = {file.path for file in files}
-    twice = f"SELECT path FROM ledger WHERE status = '{ADMITTED}' GROUP BY path HAVING count(*) > 1"
-    return [str(row["path"]) for row in ledgers.rows(ledger, twice) if row["path"] in mine]
+    Args:
+        ledger: The ledger.
+        files: The files of the batch.
+        replaces: Contents that are in a later batch count, too.
+    """
+    newest = {file.path: file.sequence for file in sorted(files, key=lambda file: file.sequence)}
+    if replaces and files:
+        # Only the part of the ledger from this batch on is read: the log's statistics leave out the rest.
+        oldest = min(newest.values())
+        later = f"SELECT path, sequence FROM ledger WHERE status = '{ADMITTED}' AND sequence > {oldest}"
+        for row in ledgers.rows(ledger, f"{later} ORDER BY sequence"):
+            newest[str(row["path"])] = int(str(row["sequence"]))
+    return {file for file in files if newest[file.path] != file.sequence}
 
 
 def clear_quarantine(
@@ -45,10 +49,19 @@ def clear_quarantine(
         take_out(files, quarantine, transaction.of_quarantine, "t.source_file = n.source_file")
 
 
-def rows_before(ledger: Path, paths: Sequence[str]) -> dict[str, int]:
-    """Return how many records of each file stood in table and quarantine."""
-    if not paths:
-        return {}
-    newest = outcomes.newest(ledger)
-    known = [(p, newest[p]) for p in paths if p in newest]
-    return {p: (row["rows_loaded"] or 0) + (row["rows_quarantined"] or 0) for p, row in known}
+def rows_before(ledger: Path, files: Sequence[Entry]) -> dict[str, int]:
+    """Return how many records table and quarantine hold of each file's contents before these."""
+    counts: dict[str, int] = {}
+    at = {file.path: file.supersedes for file in files}
+    while at:
+        became = outcomes.of_entries(ledger, at.values())
+        loaded = {path for path, s in at.items() if became.get(s, {}).get("status") == outcomes.LOADED}
+        for path in loaded:
+            row = became[at[path]]
+            counts[path] = (row["rows_loaded"] or 0) + (row["rows_quarantined"] or 0)
+        # Contents that were never loaded replaced none: those before them did not go.
+        others = {path: sequence for path, sequence in at.items() if path not in loaded}
+        entries = ledgers.entries_at(ledger, others.values())
+        before = {path: int(str(entries[s]["supersedes"])) for path, s in others.items() if s in entries}
+        at = {path: sequence for path, sequence in before.items() if sequence != ledgers.NONE}
+    return counts

@@ -41,17 +41,20 @@ class Staging:
         """
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.source, self.ahead = folder, source, ahead
+        self.root = ""
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
-        self.encoded = " " in str(folder)
+        self.encoded = any(sign in str(folder) for sign in " %")
         self.parts: dict[tuple[object, ...], LineParts] = {}
 
     def readable(self, file: Entry) -> str:
         """Return a path Spark reads this file under: its own where that is safe."""
-        if file.layout in ("lines", "native") and PLAIN_PATH.fullmatch(file.path):
+        path = str(file.location)
+        plain = PLAIN_PATH.fullmatch(path) and not file.path.startswith("../")
+        if file.layout in ("lines", "native") and plain:
             # Spark gives the path back as a URI, in which a space is encoded.
-            self.encoded = self.encoded or " " in file.path
-            return file.path
+            self.root, self.encoded = file.root, self.encoded or " " in path
+            return path
         if file.path not in self.made:
             self.made[file.path] = self._stand_in(file)
         return self.made[file.path]
@@ -66,19 +69,15 @@ class Staging:
         return self.parts[key]
 
     def original(self) -> Column:
-        """Return the path a row's file has in the landing zone, as a column."""
-        uri = F.col("_metadata.file_path")
-        path = F.regexp_replace(uri, "^file:(//)?", "")
-        if self.encoded:
-            path = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-        else:
-            # For each row of a batch the two above cost as much as parsing it.
-            path = F.when(uri.startswith("file:///"), F.substring(uri, len("file:///"), MOST)).otherwise(path)
+        """Return the path a row's file has in the ledger, as a column; after ``readable`` of all files."""
+        path = _below(self.root, self.encoded)
         if not self.names:
             return path
         # As one text: a literal for each of a thousand names takes the JVM gateway a second.
         names = F.from_json(F.lit(json.dumps(self.names)), "map<string,string>")
-        return F.coalesce(F.try_element_at(names, F.col("_metadata.file_name")), path)
+        staged = _below(str(self.folder), self.encoded)
+        is_staged = F.startswith(_path(self.encoded), F.lit(f"{self.folder}/"))
+        return F.when(is_staged, F.try_element_at(names, staged)).otherwise(path)
 
     def discard(self) -> None:
         """Remove the stand-ins."""
@@ -92,16 +91,34 @@ class Staging:
         target = self.folder / f"file-{len(self.names):06d}{plain}"
         self.names[target.name] = file.path
         if linked:
-            _link(file.path, target)
+            _link(file.location, target)
         elif file.layout == "rows":
-            copy_exactly(Path(file.path), self.source.format, target)
+            copy_exactly(file.location, self.source.format, target)
         else:
             with target.open("wb") as copy:
                 copy.writelines(plain_pieces(file, self.source))
         return str(target)
 
 
-def _link(path: str, target: Path) -> None:
+def _path(encoded: bool) -> Column:
+    """Return the local path of a row's file."""
+    path = F.regexp_replace(F.col("_metadata.file_path"), "^file:(//)?", "")
+    return F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B"))) if encoded else path
+
+
+def _below(folder: str, encoded: bool) -> Column:
+    """Return the path of a row's file relative to a folder it is in."""
+    start = "" if folder == "/" else folder
+    path = F.substring(_path(encoded), len(start) + 2, MOST)
+    if encoded:
+        return path
+    # For each row of a batch the expression of a regular one costs as much as parsing it.
+    uri = F.col("_metadata.file_path")
+    short = F.substring(uri, len(f"file://{start}") + 2, MOST)
+    return F.when(uri.startswith("file:///"), short).otherwise(path)
+
+
+def _link(path: Path, target: Path) -> None:
     try:
         os.link(path, target)
     except OSError:

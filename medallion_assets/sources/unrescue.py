@@ -12,6 +12,7 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import signed
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.sources.load_target import PROVENANCE
+from medallion_assets.sources.quarantine import named_as
 from medallion_assets.sources.rescue import FIELDS
 
 OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
@@ -42,7 +43,7 @@ def unrescue(
     fields = [f for f in table.toDF().schema.fields if f.name not in (*OURS, rescued)]
     told = f"from_json({quoted(rescued)}, '{FIELDS}')"
     placed = F.expr(f"array_compact(array({', '.join(_placed(f, told) for f in fields)}))")
-    ends = [F.endswith("_source_file", F.lit(name)) for name in files]
+    ends = [F.expr(named_as("_source_file", name)) for name in files]
     chosen = F.col(quoted(rescued)).isNotNull() & (F.size(placed) > 0)
     if ends:
         chosen = chosen & F.greatest(F.lit(False), *ends)

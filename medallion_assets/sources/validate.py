@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +68,7 @@ def validated(
     Raises:
         BatchRefused: The load itself would be refused, with the same words.
     """
-    entries = entries_of(Path(place.source.path), place.ledger, place.source, look)
+    entries = entries_of(place.landing, place.ledger, place.source, look)
     files = [entry for entry in entries if entry.status == ADMITTED]
     corrupt = len(entries) - len(files)
     files = [*_pending(place, look), *files]
@@ -82,12 +81,14 @@ def validated(
 
 def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
     """Return the files this call chooses that are in the ledger and were not loaded: their load failed."""
-    admitted = ledgers.rows(place.ledger, f"SELECT * FROM ledger WHERE status = '{ADMITTED}'")
-    loaded = {path: row["discovery_time"] for path, row in outcomes.newest(place.ledger).items()}
-    pending = [row for row in admitted if loaded.get(str(row["path"])) != row["discovered_at"]]
-    newest = {row["path"]: row for row in pending}
-    chosen = chosen_paths(place.source, look) if newest else set()
-    return [Entry(**row) for path, row in newest.items() if path in chosen]  # type: ignore[arg-type]
+    admitted = ledgers.rows(
+        place.ledger, f"SELECT * FROM ledger WHERE status = '{ADMITTED}' ORDER BY sequence"
+    )
+    known = outcomes.newest(place.ledger)
+    newest = {row["path"]: row for row in admitted if row["sequence"] not in known}
+    chosen = chosen_paths(place, look) if newest else set()
+    pending = [row for path, row in newest.items() if path in chosen]
+    return [Entry(**row, root=str(place.root)) for row in pending]  # type: ignore[arg-type]
 
 
 def _judged(

@@ -178,25 +178,22 @@ def books_of(
     if counts.reason:
         return ValueBooks(uncounted={"*": counts.reason})
     books, dropped = ValueBooks(sum(counts.values.values())), dropped + there.corrupt[file.path]
-    made = there.committed[file.path].keys() & query.read
-    for name in sorted({*counts.values, *made, *there.rescued[file.path]}):
+    committed = {n: k for n, k in there.committed[file.path].items() if n in query.read}
+    for name in sorted({*counts.values, *committed, *there.rescued[file.path]}):
         if reason := _why_uncounted(name, counts, there, query):
             books.uncounted[name] = reason
             continue
-        left = _expected(name, counts, there) - sum(
-            side[file.path][name] for side in (there.committed, there.rescued, there.quarantined)
-        )
-        if left > dropped and name not in there.columns and not query.keeps_rescued:
+        # A field may have the name of a column the engine adds: no column takes it. Rescued data keeps a
+        # cell as it is, an empty text or one that means NULL too.
+        taken = name in there.columns and name in query.read
+        read = counts.of_column(name, there.columns[name]) if taken else counts.values[name]
+        elsewhere = there.rescued[file.path][name] + there.quarantined[file.path][name]
+        left = read - committed.get(name, 0) - elsewhere
+        if left > dropped and not taken and not query.keeps_rescued:
             books.unkept[name] = left
         elif not 0 <= left <= dropped:
             books.unaccounted[name] = left
     return books
-
-
-def _expected(name: str, counts: ValueCounts, there: CommittedValues) -> int:
-    # Rescued data keeps a cell as it is, an empty text or one that means NULL too.
-    known = name in there.columns
-    return counts.of_column(name, there.columns[name]) if known else counts.values[name]
 
 
 def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query: QueryColumns) -> str:
@@ -206,7 +203,7 @@ def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query
         return there.uncounted[name]
     if name in counts.repeated or name in there.repeated:
         return REPEATED
-    if name in there.columns and query.rescued and not query.keeps_rescued:
+    if name in query.read and query.rescued and not query.keeps_rescued:
         # The values that did not fit the column went with the rescued data column.
         return BY_QUERY
     return ""

@@ -74,7 +74,7 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
         return _of_json(plain_pieces(file, source))
     if source.format == "csv":
         return _of_csv(file, source)
-    return _of_parquet(Path(file.path)) if source.format == "parquet" else _of_orc(Path(file.path))
+    return _of_parquet(file.location) if source.format == "parquet" else _of_orc(file.location)
 
 
 def members(text: str | bytes) -> Counter[str]:
@@ -148,7 +148,7 @@ def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts 
     """Return the counts of a file that pyarrow's reader takes as a whole, None for any other."""
     options = source.reader_options.keys()
     # To pyarrow a line of blanks is a record where there is one column; it knows no comments.
-    if len(names) < 2 or {"comment", "escape"} & options or not wrapping(Path(file.path), source).plain:
+    if len(names) < 2 or {"comment", "escape"} & options or not wrapping(file.location, source).plain:
         return None
     counts, null = ValueCounts(), source.option("nullValue", default="")
     by_name = source.option("header", default="true") == "true"
@@ -166,7 +166,7 @@ def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts 
     read = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK)
     rows = 0
     try:
-        with pa.csv.open_csv(file.path, read, parse, convert) as reader:
+        with pa.csv.open_csv(file.location, read, parse, convert) as reader:
             for batch in reader:
                 body = batch.slice(1) if by_name and not rows else batch
                 rows += batch.num_rows
@@ -186,7 +186,7 @@ def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> 
 
 def _of_cut_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts:
     counts, null = ValueCounts(), source.option("nullValue", default="")
-    rows = csv_rows(Path(file.path), source, wrapping(Path(file.path), source))
+    rows = csv_rows(file.location, source, wrapping(file.location, source))
     if file.header and source.option("header", default="true") == "true":
         next(rows, None)
     for row in rows:

@@ -2,15 +2,17 @@
 
 import glob
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from medallion_assets.sources.errors import FolderDenied
+from medallion_assets.sources.errors import FolderDenied, SourceError
 
 DEEPER = "**"
 HIDDEN = ("_", ".")
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,42 @@ class Named:
     def stat(self, *, follow_symlinks: bool) -> os.stat_result:
         """Return the file's facts."""
         return os.stat(self.path, follow_symlinks=follow_symlinks)  # noqa: PTH116 (as os.DirEntry has it)
+
+
+def folder_of(location: Path) -> Path:
+    """Return the folder a source lies in: itself, the one before a glob's first sign, or a file's own."""
+    if location.is_dir():
+        return location
+    if location.is_symlink() or location.exists():
+        return location.parent
+    return _before_magic(location) if glob.has_magic(str(location)) else location
+
+
+def is_there(location: Path) -> bool:
+    """Return true where the source's folder or file is there, for a glob the folder before its first sign."""
+    if location.is_symlink() or location.exists():
+        return True
+    return glob.has_magic(str(location)) and _before_magic(location).exists()
+
+
+def local_path(text: str) -> Path:
+    """Return the absolute path that a source's path or ``file:`` URI names.
+
+    Raises:
+        SourceError: It is a URI of another kind.
+    """
+    scheme = SCHEME.match(text)
+    if scheme and scheme[1].lower() != "file":
+        raise SourceError(
+            f"{text!r} is a {scheme[1]}: address, and sources are read from local or mounted folders only. "
+            "Nothing was read: give the path of a folder, a file or a glob, or a file: URI."
+        )
+    path = re.sub("^/*(?=/)", "", text[len("file:") :]) if scheme else text
+    return Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 (resolve would follow links)
+
+
+def _before_magic(location: Path) -> Path:
+    return next(p for p in location.parents if not glob.has_magic(str(p)))
 
 
 def entries(location: Path, recursive: bool, hidden: bool = False) -> Iterator["os.DirEntry[str] | Named"]:
@@ -48,7 +86,7 @@ def entries(location: Path, recursive: bool, hidden: bool = False) -> Iterator["
     elif location.is_symlink() or location.exists():
         yield Named(str(location))
     elif glob.has_magic(str(location)):
-        fixed = next(p for p in location.parents if not glob.has_magic(str(p)))
+        fixed = _before_magic(location)
         given: set[str] = set()
         for found in _matching(str(fixed), location.relative_to(fixed).parts):
             inside = found.is_dir(follow_symlinks=False)

@@ -27,9 +27,9 @@ def live_through(lakehouse, spark, seed, length, disturbed=False):
         raise AssertionError(f"seed {seed}, {shop.model.mode}, after {done}: {error}") from error
 
 
-@pytest.mark.parametrize("seed", [3, 7, 11])
+@pytest.mark.parametrize("seed", [7, 9])
 def test_a_short_history_leaves_every_table_as_its_files_and_verbs_make_it(lakehouse, medallion_spark, seed):
-    live_through(lakehouse, medallion_spark, seed, 7)
+    live_through(lakehouse, medallion_spark, seed, 5)
 
 
 @pytest.mark.thorough

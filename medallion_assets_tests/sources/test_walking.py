@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from medallion_assets.sources.discovery import discover
-from medallion_assets.sources.listing import unknown
+from medallion_assets.sources.listing import listing
 from medallion_assets.sources.options import Source
 
 JSON = Source("s", "json")
@@ -23,7 +23,7 @@ def zone(tmp_path: Path) -> Path:
 
 def found(zone: Path, pattern: str) -> list[str]:
     """What a glob below the zone names, refused or not."""
-    return [Path(s.path).relative_to(zone).as_posix() for s in unknown(zone / pattern, JSON, {})]
+    return [file.path for file in listing(zone / pattern, zone, JSON, {}).new]
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,22 @@ def test_links_that_lead_round_in_circles_are_not_followed(zone):
 
 def test_the_way_to_the_landing_zone_may_be_a_link_of_the_users_own(zone, tmp_path):
     (tmp_path / "data").symlink_to(zone)
-    assert len(list(unknown(tmp_path / "data" / "*.json", JSON, {}))) == 1
-    assert len(list(unknown(tmp_path / "data", JSON, {}))) == 3
+    assert listing(tmp_path / "data" / "*.json", tmp_path / "data", JSON, {}).matched == 1
+    assert listing(tmp_path / "data", tmp_path / "data", JSON, {}).matched == 3
 
 
 def test_a_file_that_goes_while_the_folder_is_listed_is_passed_over(zone):
     (zone / "a/6.json").write_text('{"a":1}\n')
-    listing = unknown(zone, JSON, {})
-    assert next(listing).path.endswith("1.json")
-    assert next(listing).path.endswith("2.json")
-    (zone / "a/6.json").unlink()
-    (zone / "a/b/3.json").unlink()
-    (zone / "a/b").rmdir()
-    assert list(listing) == []
+
+    class Goes(dict):
+        """What is known, which takes three files away once the second is asked for."""
+
+        def get(self, path, otherwise=None):
+            if path.endswith("2.json"):
+                for name in ("a/6.json", "a/b/3.json"):
+                    (zone / name).unlink()
+                (zone / "a/b").rmdir()
+            return otherwise
+
+    names = [file.path for file in listing(zone, zone, JSON, Goes()).new]
+    assert names == ["1.json", "a/2.json"]

@@ -34,7 +34,10 @@ def footer(path: Path, source_format: str) -> tuple[int, str, str]:
     """
     try:
         rows, exact, schema = {"parquet": _parquet, "orc": _orc, "avro": _avro}[source_format](path)
-    except (ValueError, EOFError, KeyError, StopIteration, pa.ArrowException, OSError) as broken:
+    except UnreadableFile:
+        raise
+    except Exception as broken:
+        # The readers raise whatever they trip over in a damaged file.
         reason = str(broken) or type(broken).__name__
         raise UnreadableFile(f"not a whole {source_format} file: {reason}") from broken
     # The types alone: what writers note beside them differs from file to file.

@@ -7,7 +7,6 @@ strict reader takes a file as it is, one line tells Spark the same; of types, Sp
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ def examples(files: Sequence[Entry]) -> tuple[list[str], list[Entry]]:
 
 
 def _example(file: Entry) -> str | None:
-    path = Path(file.path)
+    path = file.location
     if file.layout != "lines" or path.suffix in SPARK_READS or file.size > LARGEST or not file.records:
         return None
     try:

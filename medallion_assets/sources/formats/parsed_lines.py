@@ -6,11 +6,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, FloatType, StringType, StructField, StructType, TimestampType
 
+from medallion_assets.delta import working
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import NO_FIT
 from medallion_assets.sources.rescue import FIELDS, rescued_from_json, something_left_over
 
-UNFIT = "_unfit"
+UNFIT = working.UNFIT
 STRICT = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
 PARSER = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNFIT, **STRICT}
 MALFORMED_INSIDE = "malformed JSON, or a nested object that repeats a key"

@@ -1,0 +1,64 @@
+"""Lakes, landing zones and folders of any name."""
+
+import pytest
+from deltalake import DeltaTable
+
+from medallion_assets.delta import log
+from medallion_assets.delta.errors import UnusablePath
+from medallion_assets.sources import autoload_to_table
+from medallion_assets.sources.reading import partition_keys, root_of
+from medallion_assets_tests.corners.test_values_columnar import COLUMNS, parquet
+
+ODD = "ödd #1? + {y} * & 100% it's"
+
+
+@pytest.mark.spark
+def test_a_lake_and_a_landing_zone_of_odd_names_load_every_format(tmp_path, monkeypatch, spark):
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / ODD / "lake"))
+    landing = tmp_path / "my%20landing [x] a|b ^" / ODD
+    contents = {
+        "json": b'{"a": 1, "ts": "2026-01-01"}\n',
+        "csv": b'a,ts\n"1",2026-01-01\n',
+        "parquet": parquet({"a": [1], "ts": COLUMNS["ns"][1:]}),
+    }
+    for kind, text in contents.items():
+        for folder in ("plain", "env=prod#1%2B2", ODD):
+            path = landing / kind / folder / f"{folder[:5]} %41 f.{kind}"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(text)
+        options = {"infer_column_types": True} if kind == "json" else {}
+        checkpoint = tmp_path / ODD / "checkpoints" / kind
+        done = autoload_to_table(
+            landing / kind, kind, f"web.bronze.{kind}", checkpoint, spark=spark, **options
+        )
+        assert (done.files, done.rows_loaded, done.rows_unaccounted, done.rows_quarantined) == (3, 3, 0, 0)
+        rows = DeltaTable(str(done.path)).to_pyarrow_dataset().to_table().to_pylist()
+        assert {row["_source_file"] for row in rows} == {str(p) for p in (landing / kind).rglob("*.*")}
+        assert sorted(str(row["env"]) for row in rows) == ["None", "None", "prod#1+2"]
+
+
+@pytest.mark.parametrize("folder", ["my%20lake", "per%cent", "back\\slash", "[x]", "a|b", "a^b"])
+def test_a_lake_no_log_reader_can_open_is_refused_by_its_name(folder, tmp_path):
+    (tmp_path / folder / "t" / "_delta_log").mkdir(parents=True)
+    for ask in (log.exists, log.version, log.opened):
+        with pytest.raises(UnusablePath) as refused:
+            ask(tmp_path / folder / "t")
+        assert str(tmp_path / folder) in str(refused.value)
+        assert "rename" in str(refused.value)
+
+
+def test_only_folders_below_the_source_are_partitions(tmp_path):
+    class File:
+        path = str(tmp_path / "env=prod" / "landing" / "day=1" / "Env=x" / "_reason=y" / "f.json")
+
+    class Source:
+        partition_columns = None
+        path = str(tmp_path / "env=prod" / "landing")
+
+    (tmp_path / "env=prod" / "landing" / "day=1").mkdir(parents=True)
+    assert partition_keys([File], Source) == ["day", "Env"]
+    Source.path = str(tmp_path / "env=prod" / "landing" / "*" / "*.json")
+    assert root_of(Source.path) == str(tmp_path / "env=prod" / "landing")
+    assert partition_keys([File], Source) == ["day", "Env"]
+    Source.path = str(tmp_path / "env=prod" / "landing" / "day=1")
+    assert partition_keys([File], Source) == ["Env"]
