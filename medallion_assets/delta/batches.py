@@ -15,7 +15,7 @@ from medallion_assets.delta.commit import BEFORE, Transaction
 from medallion_assets.delta.row_counts import rows_written
 
 FLOWS, FLOW = "flows", "flow"
-FACTS = ("epoch", "code", "checkpoint")
+FACTS = ("epoch", "code", "checkpoint", "schema", "reprocessed")
 """Of a commit's metadata, what later batches of the flow ask for."""
 
 NEEDED = ("position", "read", "written", "quarantined")

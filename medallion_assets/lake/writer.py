@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta.format import check_format
 from medallion_assets.delta.lease import held
 from medallion_assets.lake.paths import Lake
 
@@ -14,6 +15,8 @@ def sole_writer(table: Table, lake: Lake) -> Iterator[None]:
 
     Raises:
         TableBusy: Another process writes the table and did not end in time.
+        LakeFormatUnknown: The lake is of another release's format.
     """
+    check_format(lake.root)
     with held(lake.state(table, "lease"), table.key):
         yield

@@ -20,7 +20,7 @@ from medallion_assets.lake.writer import sole_writer
 from medallion_assets.replay.replay import finish_replay, is_pending
 from medallion_assets.runtime.has_work import why_not
 from medallion_assets.runtime.query import take_new_rows
-from medallion_assets.sources.load import finish_statuses
+from medallion_assets.sources.load import catch_up
 
 Done = tuple[str, list[Batch]]
 """Why nothing was done, empty where something was, and the micro-batches."""
@@ -104,7 +104,7 @@ def take_new(
         for stream in (table, *table.flows):
             refuse_damaged(lake.state(stream, "checkpoint"))
         if table.source:
-            finish_statuses(load_target_of(table, lake))
+            catch_up(load_target_of(table, lake))
         return _taken_now(table, lake, spark, run_id, trigger)
     except DamagedCheckpoint as error:
         raise CheckpointDamaged(table.key, str(error)) from error

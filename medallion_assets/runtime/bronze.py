@@ -12,7 +12,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import VersionRange
-from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.commit import Transaction, with_metadata
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
@@ -41,7 +41,8 @@ def write_files(
         kept = unchanged_columns(rows, shaped_records(rows, table, transaction)) if rows is not None else kept
         batch = _batch(loaded, prepared.counts, table, versions.upto, time.monotonic() - started)
         batch = replace(batch, kept=sorted(kept), run_id=transaction.run_id)
-        done.append(commit(prepared, batch, Target(table, lake, spark), transaction))
+        signed = with_metadata(transaction, loaded.facts)
+        done.append(commit(prepared, batch, Target(table, lake, spark), signed))
         return prepared.counts
 
     place = load_target_of(table, lake)

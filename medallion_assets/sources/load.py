@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import batches_between
+from medallion_assets.delta.batches import batches_between, newest_flows
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
@@ -27,6 +27,7 @@ from medallion_assets.sources.replacing import (
     rows_before,
     superseded,
 )
+from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
 
@@ -61,7 +62,7 @@ def load_files(
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    replaces = replaces_files(source, place.state)
+    replaces = replaces_files(source, place.state, place.path)
     missing = _untaken(place, files, replaces)
     there = [file for file in files if file not in missing]
     again = [file for file in there if replaces and file.supersedes != NONE]
@@ -79,6 +80,7 @@ def load_files(
             missing=sum(file.records for file in untaken),
             replaced={path: [count, now.get(path, 0)] for path, count in before.items()},
             untaken={str(file.sequence): why for file, why in untaken.items()},
+            facts={"reprocessed": True} if replaces and source.allow_overwrites != "replace" else {},
         )
         loaded = load_whole(
             spark, taken, known, place, staging, transaction, partial(_with, write, predicate)
@@ -139,8 +141,13 @@ def is_as_counted(file: Entry) -> bool:
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
 
 
-def finish_statuses(place: LoadTarget) -> None:
-    """Record the files of batches that died before the status table's commit; needs no JVM."""
+def catch_up(place: LoadTarget) -> None:
+    """Bring what is kept beside the table to what its commits say; needs no JVM.
+
+    The files of a batch that died before the status table's commit are recorded, and a schema whose
+    version was lost is written down again.
+    """
+    restore(place.state / "schemas", newest_flows(place.path).get("", {}).get("schema", {}))
     app = app_id(place.key, epoch_of(place.path, place.key))
     told = outcomes.recorded_upto(place.ledger, app)
     if position_of(place.path, place.key) <= told:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -14,6 +15,7 @@ from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.reading import partition_keys
+from medallion_assets.sources.schema_versions import fact_of
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.table_features import ready_for
 
@@ -31,6 +33,7 @@ class Loaded:
         growth: What the files asked of the schema.
         replaced: For files that came again changed: records before, records now.
         untaken: Files that were gone, changed or damaged, each with the reason.
+        facts: What later batches have to know (``delta.batches.FACTS``): the schema; files replace old rows.
         columns: Those the files were read with, without the folders'.
     """
 
@@ -43,6 +46,7 @@ class Loaded:
     replaced: dict[str, list[int]] = field(default_factory=dict)
     untaken: dict[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_whole(
@@ -83,6 +87,7 @@ def load_whole(
             rescued=facts["rescued"],
             growth=growth,
             columns=tuple(name for name in growth.schema.names if name not in partition_keys(files, source)),
+            facts={**known.facts, "schema": fact_of(place.state / "schemas")},
         )
         if loaded.malformed:
             write_malformed(records, files, place, transaction)

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch, stamp
 from medallion_assets.delta.changes import as_commits
-from medallion_assets.delta.commit import Transaction, append, commit_nothing
+from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
+from medallion_assets.delta.format import check_format
 from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import app_id, position_of
 from medallion_assets.delta.rollback import roll_back, unfinished
@@ -28,7 +29,7 @@ from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
-from medallion_assets.sources.load import files_of, finish_statuses, load_files
+from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.preconditions import refuse_unsound
@@ -92,9 +93,10 @@ def load_new(
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
     register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
+    check_format(settings.lake)
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
-        finish_statuses(place)
+        catch_up(place)
         chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
@@ -203,7 +205,7 @@ def _commit(
         columns=list(loaded.columns),
         run_id=transaction.run_id,
     )
-    stamped = stamp(transaction, place.path, "", batch)
+    stamped = stamp(with_metadata(transaction, loaded.facts), place.path, "", batch)
     if rows is None:
         commit_nothing(spark, place.path, stamped)
     else:
