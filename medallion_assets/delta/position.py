@@ -5,7 +5,11 @@ where a table is rewritten as a whole (full refresh, rebuilt state) or put back 
 whose version is not higher without a word, and a position may only go back under another identifier.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import newest_flows
@@ -22,13 +26,10 @@ def static_app_id(key: str, epoch: int, name: str, flow: str = "") -> str:
 
 
 def epoch_of(path: Path, key: str) -> int:
-    """Return the table's epoch: 0, or the highest whose first commit it has."""
+    """Return the table's epoch: the one its newest commit of ours names, or a later one it has begun."""
     if not log.exists(path):
         return 0
-    table, epoch = log.opened(path), 0
-    while table.transaction_version(app_id(key, epoch + 1)) is not None:
-        epoch += 1
-    return epoch
+    return _epoch(log.opened(path), newest_flows(path), key)
 
 
 def position_of(path: Path, key: str, flow: str = "") -> int:
@@ -39,7 +40,16 @@ def position_of(path: Path, key: str, flow: str = "") -> int:
     """
     if not log.exists(path):
         return -1
-    epoch = epoch_of(path, key)
-    state = newest_flows(path).get(flow, {})
+    table, flows = log.opened(path), newest_flows(path)
+    epoch, state = _epoch(table, flows, key), flows.get(flow, {})
     told = int(state["batch"]["position"]) if state and state.get("epoch") == epoch else -1
-    return max(told, log.committed_version(path, app_id(key, epoch, flow)))
+    committed = table.transaction_version(app_id(key, epoch, flow))
+    return told if committed is None else max(told, int(committed))
+
+
+def _epoch(table: DeltaTable, flows: Mapping[str, Mapping[str, Any]], key: str) -> int:
+    # A staged clone has the identifiers of its own commits alone; a log may have lost its old entries.
+    epoch = max((int(state.get("epoch", 0)) for state in flows.values()), default=0)
+    while table.transaction_version(app_id(key, epoch + 1)) is not None:
+        epoch += 1
+    return epoch
