@@ -15,7 +15,10 @@ from medallion_assets.delta.commit import BEFORE, Transaction
 from medallion_assets.delta.row_counts import rows_written
 
 FLOWS, FLOW = "flows", "flow"
-FACTS = ("epoch", "code", "checkpoint", "schema", "reprocessed")
+REPROCESSED = "reprocessed"
+"""Of a flow: true once landing files were to be read again on request."""
+
+FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED)
 """Of a commit's metadata, what later batches of the flow ask for."""
 
 NEEDED = ("position", "read", "written", "quarantined")

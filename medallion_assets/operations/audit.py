@@ -69,7 +69,7 @@ def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
 def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
     """Return by path the contents whose records the table holds, oldest first; one where they replace."""
     admitted = f"SELECT * FROM ledger WHERE status = '{ledgers.ADMITTED}' ORDER BY sequence"
-    became, replaces = file_status.newest(place.ledger), replaces_files(place.source, place.state, place.path)
+    became, replaces = file_status.newest(place.ledger), replaces_files(place.source, place.path)
     loaded: dict[str, list[dict[str, Any]]] = {}
     for entry in ledgers.rows(place.ledger, admitted):
         row = became.get(int(str(entry["sequence"])))

@@ -126,7 +126,7 @@ def incoming(table: Table, lake: Lake) -> int:
 
 
 def _replaces_files(table: Table, lake: Lake) -> bool:
-    return table.source is not None and replaces_files(table.source, lake.state(table, "."), lake.path(table))
+    return table.source is not None and replaces_files(table.source, lake.path(table))
 
 
 def _records_in_files(ledger: Path, version: int) -> int:

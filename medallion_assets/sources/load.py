@@ -62,7 +62,7 @@ def load_files(
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    replaces = replaces_files(source, place.state, place.path)
+    replaces = replaces_files(source, place.path)
     missing = _untaken(place, files, replaces)
     there = [file for file in files if file not in missing]
     again = [file for file in there if replaces and file.supersedes != NONE]
@@ -80,7 +80,6 @@ def load_files(
             missing=sum(file.records for file in untaken),
             replaced={path: [count, now.get(path, 0)] for path, count in before.items()},
             untaken={str(file.sequence): why for file, why in untaken.items()},
-            facts={"reprocessed": True} if replaces and source.allow_overwrites != "replace" else {},
         )
         loaded = load_whole(
             spark, taken, known, place, staging, transaction, partial(_with, write, predicate)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from medallion_assets.delta.batches import newest_flows
+from medallion_assets.delta.batches import REPROCESSED, newest_flows
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import take_out
 from medallion_assets.session.frames import frame_of
@@ -14,21 +14,14 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 
-REPROCESSED = "reprocessed.json"
-"""Beside the checkpoint of a table some of whose files were read again on request."""
 
-
-def replaces_files(source: Source, state: Path, path: Path) -> bool:
+def replaces_files(source: Source, path: Path) -> bool:
     """Return true where a file that is in the ledger again replaces what it gave before.
 
-    Args:
-        source: The source; all its files do under ``allow_overwrites="replace"``.
-        state: The table's state; from the moment files are to be read again on request.
-        path: The table; its commits say so once they were.
+    Under ``allow_overwrites="replace"`` all do; else from the moment files are to be read again on request,
+    which a commit of the table says.
     """
-    if source.allow_overwrites == "replace" or (state / REPROCESSED).exists():
-        return True
-    return bool(newest_flows(path).get("", {}).get("reprocessed"))
+    return source.allow_overwrites == "replace" or bool(newest_flows(path).get("", {}).get(REPROCESSED))
 
 
 def superseded(ledger: Path, files: Sequence[Entry], replaces: bool) -> set[Entry]:

@@ -1,4 +1,4 @@
-"""Gates and full refreshes: worked out aside, judged, and published whole or not at all."""
+"""Gates and full refreshes: staged, judged, and published in one commit or not at all."""
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
