@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         autoload_to_table,
         copy_into,
         create_table_as,
+        sql,
     )
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "null_rate",
     "references",
     "row_count",
+    "sql",
     "static",
     "stream",
     "unique",

@@ -18,7 +18,7 @@ shop_with = partial(chain, gold="complete")
 def test_plan_says_what_a_run_would_take_and_what_changed_code_needs(drop, refreshed, look):
     tables = shop_with()
     drop("shop/orders", "a.json", orders_file((1, 5)))
-    assert look("plan", tables[0]).does.startswith("1 new files are taken")
+    assert look("plan", tables[0]).does.startswith("1 new files are loaded")
     assert look("plan", tables[0]).downstream == ("shop/silver/sales", "shop/gold/totals")
     refreshed(*tables)
     assert [look("plan", t).does for t in tables] == ["nothing new"] * 3

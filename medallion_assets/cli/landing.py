@@ -1,4 +1,4 @@
-"""Commands that let files arrive."""
+"""The command that writes simulated files into landing zones."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from medallion_assets.settings import current_settings
 def land(
     pipeline: str,
     files: Annotated[int, typer.Option(help="How many more files.")] = 1,
-    all_: Annotated[bool, typer.Option("--all", help="All that are left of the set.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All remaining files of the set.")] = False,
     continuous: Annotated[bool, typer.Option(help="One more file every few seconds, until stopped.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between files with --continuous.")] = 5.0,
     faults: Annotated[bool, typer.Option(help="Broken records among the good ones.")] = False,

@@ -1,4 +1,4 @@
-"""Commands that show how things stand, from logs and ledgers alone."""
+"""Commands that show the state of tables and files; they read logs and ledgers only."""
 
 import json
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ def status(
     names: Names = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
-    """Every table: its version, rows, quarantine, last run and checks."""
+    """Show every table: its version, rows, quarantine, last run and checks."""
     found = statuses(tables_of(names or []), the_lake())
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -30,13 +30,13 @@ def status(
 
 @app.command()
 def history(table: str, limit: int = 20) -> None:
-    """A table's commits, newest first."""
+    """Show a table's commits, newest first."""
     show.table(f"History of {table}", history_of(table_of(table), the_lake(), limit))
 
 
 @app.command()
 def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """A pipeline's file ledger: every file seen, and what became of it."""
+    """Show a pipeline's file ledger: every file seen, with its status and counts."""
     found = [row for table in tables_of([pipeline]) if table.source for row in files_of(table, the_lake())]
     if as_json:
         typer.echo(json.dumps(found, indent=2, default=str))

@@ -1,4 +1,4 @@
-"""What stands in quarantine, and what a person does with it."""
+"""Commands that show, replay and discard quarantined rows."""
 
 from typing import Annotated
 
@@ -11,10 +11,10 @@ from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.reports import quarantine_counts, quarantine_rows, show
 from medallion_assets.sources.quarantine import REASONS
 
-quarantine = typer.Typer(no_args_is_help=True, help="What could not be a row, and why.")
+quarantine = typer.Typer(no_args_is_help=True, help="Rows and records that could not be loaded, and why.")
 app.add_typer(quarantine, name="quarantine")
 
-Ids = Annotated[list[str] | None, typer.Option("--id", help="An entry, or how its id begins.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="An entry: its id, or the start of it.")]
 Rules = Annotated[list[str] | None, typer.Option("--rule", help="Rows that broke this rule.")]
 Reasons = Annotated[list[str] | None, typer.Option("--reason", help=f"{', '.join(REASONS)}; or rescued.")]
 Where = Annotated[str, typer.Option(help="SQL over the quarantine's columns.")]
@@ -45,7 +45,7 @@ def replay(
     fix: Annotated[str, typer.Option(help="column = SQL expression, separated by commas.")] = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Take open rows again, mended by --fix, by today's rules; a good one reaches its table once."""
+    """Judge open rows again by today's rules, corrected by --fix; each good one reaches its table once."""
     choice = _choice(id_, rule, reason, file, where)
     do_to_each("replay", names, VerbRequest(dry_run, choice, fix))
 
@@ -53,7 +53,7 @@ def replay(
 @quarantine.command()
 def discard(
     names: Names = None,
-    why: Annotated[str, typer.Option(help="Stays with the rows.")] = "",
+    why: Annotated[str, typer.Option(help="The reason, stored with the rows.")] = "",
     id_: Ids = None,
     rule: Rules = None,
     reason: Reasons = None,
@@ -61,7 +61,7 @@ def discard(
     where: Where = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Give open rows up: they stay, with the reason, and are not tried again."""
+    """Close open rows: they stay in quarantine with the reason, and are not tried again."""
     choice = _choice(id_, rule, reason, file, where)
     do_to_each("discard", names, VerbRequest(dry_run, choice, why=why))
 

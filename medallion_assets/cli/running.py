@@ -1,4 +1,4 @@
-"""Commands that take what is new through the tables: once, all anew, or for as long as they are let."""
+"""Commands that load what is new: once, for all of upstream again, or until stopped."""
 
 import signal
 import threading
@@ -24,7 +24,7 @@ def run(
         str, typer.Option(help="availableNow, or once: all in one micro-batch.")
     ] = "availableNow",
 ) -> None:
-    """Take what is new through these tables, upstream first; exit 1 where a run or check failed."""
+    """Load what is new into these tables, upstream first; exit 1 where a table or a blocking check failed."""
     if trigger not in ("availableNow", "once"):
         refuse(
             f"trigger {trigger!r} is neither availableNow nor once; for processing time: medallion stream. "
@@ -36,9 +36,9 @@ def run(
 @app.command()
 def refresh(
     names: Names = None,
-    full: Annotated[bool, typer.Option("--full", help="Make silver and gold anew from upstream.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Rebuild silver and gold from upstream.")] = False,
 ) -> None:
-    """Take what is new through these tables; with --full, all of upstream in the place of what stands."""
+    """Load what is new into these tables; with --full rebuild them from all of upstream."""
     tables = tables_of(names or [])
     if not full:
         _run(tables, the_lake(), "availableNow")
@@ -46,7 +46,7 @@ def refresh(
     if bronze and names:
         refuse(
             f"{', '.join(bronze)}: bronze is not recomputed, since its landing files may be gone. "
-            "Name the silver and gold tables to make anew; nothing was changed."
+            "Name the silver and gold tables to rebuild; nothing was changed."
         )
     do_to_each("full_refresh", [table.key for table in tables if not table.source], VerbRequest())
 
@@ -58,7 +58,7 @@ def stream(
         str, typer.Option(help="Processing time between micro-batches: 10s, 1m, 500ms.")
     ] = "10s",
 ) -> None:
-    """Keep these tables up with what lands, in one warm session, until stopped with Ctrl-C or SIGTERM."""
+    """Keep these tables up to date in one warm session, until stopped with Ctrl-C or SIGTERM."""
     from medallion_assets.orchestration.runless_events import announced
     from medallion_assets.runs.streaming import stream_tables
     from medallion_assets.session import start_session
@@ -78,7 +78,7 @@ def stream(
     for moment in stream_tables(tables, lake, session, wait, stop):
         show.moment(moment)
         announced(moment.outcome, lake, moment.latency_seconds)
-    typer.echo("stopped; what is not yet taken waits for the next start")
+    typer.echo("stopped; files that are not loaded yet wait for the next start")
 
 
 def _run(tables: list[Table], lake: Lake, trigger: Trigger) -> None:

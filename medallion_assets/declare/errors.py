@@ -1,8 +1,27 @@
 """What can be wrong with a declaration or a refresh; each message names the table and the way out."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class DeclarationError(ValueError):
     """A table was declared in a way that cannot work; raised when the declaration loads."""
+
+
+def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise a ``DeclarationError`` for the first keyword that is not known, with the nearest that is."""
+    names = sorted(known)
+    for name in given:
+        if name not in names:
+            raise DeclarationError(
+                f"{what} has no option {name!r}{nearest(name, names)}; there are: {', '.join(names)}"
+            )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the known name most like this one, empty where none is."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class ExpectationFailed(RuntimeError):

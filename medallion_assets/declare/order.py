@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from medallion_assets.declare.errors import UnknownTable
+from medallion_assets.declare.errors import UnknownTable, nearest
 from medallion_assets.declare.pipeline import Pipeline
 from medallion_assets.declare.table import Table
 
@@ -42,4 +42,6 @@ def _meant(pipelines: Mapping[str, Pipeline], name: str) -> dict[str, Table]:
         if name in pipeline.tables:
             return {name: pipeline.tables[name]}
     known = [*pipelines, *(key for p in pipelines.values() for key in p.tables)]
-    raise UnknownTable(f"no pipeline or table is called {name!r}; there are: {', '.join(known)}")
+    raise UnknownTable(
+        f"no pipeline or table is called {name!r}{nearest(name, known)}; there are: {', '.join(known)}"
+    )

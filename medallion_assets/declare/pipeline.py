@@ -1,13 +1,13 @@
 """A pipeline's decorators: a query function in, a frozen ``Table`` out, checked as it loads."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, refuse_unknown
 from medallion_assets.declare.expectations import Expectation
 from medallion_assets.declare.implied import by_row, implied, looked_up
 from medallion_assets.declare.layout import Layout
@@ -16,6 +16,7 @@ from medallion_assets.declare.set_rules import SetRule
 from medallion_assets.declare.table import Layer, OutputMode, Read, RowsOut, Table
 from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work
 from medallion_assets.sources import Source
+from medallion_assets.sources.load_target import source_of
 
 Query = Callable[..., DataFrame | str]
 
@@ -34,9 +35,9 @@ class Pipeline:
 
         Args:
             name: The source's folder.
-            options: Those of ``ingestion.Source``.
+            options: Those of ``sources.Source``.
         """
-        return Read("files", source=Source(name=name, **options))
+        return Read("files", source=_source(name, options))
 
     def copy_into(self, name: str, *, merge_schema: bool = False, pattern: str = "*", **options: Any) -> Any:
         """Say that a parameter takes the files of a source as COPY INTO would: each once, the schema fixed.
@@ -45,23 +46,30 @@ class Pipeline:
             name: The source's folder.
             merge_schema: New columns join the table; without it they stop the load.
             pattern: A glob for file names.
-            options: Those of ``ingestion.Source``.
+            options: Those of ``sources.Source``.
         """
         mode = "addNewColumns" if merge_schema else "failOnNewColumns"
         told = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
-        return Read("files", source=Source(name=name, **{**told, **options}))
+        return Read("files", source=_source(name, options, told))
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of records as they landed; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("bronze", query, **options)
+        return self._declaring("bronze", options)
 
     def silver(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of cleaned, joined rows; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("silver", query, **options)
+        return self._declaring("silver", options)
 
     def gold(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of answers; ``options`` are those of ``declare``."""
-        return lambda query: self.declare("gold", query, **options)
+        return self._declaring("gold", options)
+
+    def _declaring(self, layer: Layer, options: dict[str, Any]) -> Callable[[Query], Table]:
+        known = [
+            p.name for p in inspect.signature(self.declare).parameters.values() if p.kind is p.KEYWORD_ONLY
+        ]
+        refuse_unknown(f"{self.name}.{layer}(...)", options, known)
+        return lambda query: self.declare(layer, query, **options)
 
     def flow(self, into: Table) -> Callable[[Query], Table]:
         """Declares a further stream into a table, with its own checkpoint and the table's rules.
@@ -126,10 +134,21 @@ def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
     unmarked = [p.name for p in parameters if not isinstance(p.default, Read)]
     if unmarked:
         raise DeclarationError(
-            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} says not what it reads; "
-            "give it stream(table), static(table) or pipeline.landing(source) as default"
+            f"{_place(query)}: parameter {', '.join(unmarked)} of {query.__name__} does not say what it "
+            "reads; give it stream(table), static(table) or pipeline.landing(source) as default"
         )
     return tuple((p.name, p.default) for p in parameters)
+
+
+def _source(name: str, options: dict[str, Any], defaults: Mapping[str, Any] | None = None) -> Source:
+    """Return a declared source; its options may have the names of ``sources.option_names`` too."""
+    others = {key: value for key, value in options.items() if key not in ("format", "path")}
+    source_format = options.get("format") or options.get("cloudFiles.format")
+    if not source_format:
+        raise DeclarationError(
+            f"source {name!r} has no format: give format='json', 'csv', 'parquet' or another"
+        )
+    return source_of(name, source_format, options.get("path", ""), others, defaults)
 
 
 def _place(query: Query) -> str:

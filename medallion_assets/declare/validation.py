@@ -1,4 +1,4 @@
-"""What a declaration may not say, found out when it loads and not at three in the morning."""
+"""Checks of a declaration, made when it loads: what cannot work is refused with file and line."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def refuse_flow(flow: Table, into: Table) -> None:
     if into.output_mode not in ("append", "changes") or into.stateful or into.source:
         problems.append(f"{into.key} does not append rows of tables: it cannot take a further stream")
     if flow.flow in [other.flow for other in into.flows]:
-        problems.append(f"the flow {flow.flow} stands twice")
+        problems.append(f"the flow {flow.flow} is declared twice")
     for problem in problems:
         raise DeclarationError(f"{flow.declared_at}: {into.key}, flow {flow.flow}: {problem}")
 
@@ -36,11 +36,9 @@ def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
     names = [*(e.name for e in table.expectations), *(rule.name for rule in table.set_rules)]
     twice = sorted({name for name in names if names.count(name) > 1})
     problems = [f"the name {part!r} is not lower-case letters, digits and _" for part in odd]
-    problems += [f"the expectation {name} stands twice" for name in twice]
+    problems += [f"the expectation {name} is declared twice" for name in twice]
     if table.key in declared:
         problems.append(f"declared twice, first at {declared[table.key].declared_at}")
-    if not table.description.startswith("One row per "):
-        problems.append('its docstring is its description in the UI and starts with "One row per "')
     return problems
 
 

@@ -1,5 +1,6 @@
 """Which code wrote a table: a version of its declaration, the same in every process and on every machine."""
 
+import ast
 import dis
 import hashlib
 import inspect
@@ -46,7 +47,7 @@ def code_version(table: Table) -> str:
             table.window_overlap, table.output_mode, table.rows_out, str(table.scd))  # fmt: skip
     reads = [(name, _read_text(read)) for name, read in table.reads]
     query = cast(FunctionType, table.query)
-    parts = (_text(query), _reached(query), (rules, sets), keys, reads)
+    parts = (_text(query, body_only=True), _reached(query), (rules, sets), keys, reads)
     return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:8] for part in parts)
 
 
@@ -163,8 +164,11 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _text(value: FunctionType | type) -> str:
-    """Return the source of a function or class without decorators, comments and blank lines."""
+def _text(value: FunctionType | type, body_only: bool = False) -> str:
+    """Return the source of a function or class without decorators, comments and blank lines.
+
+    ``body_only`` leaves out the signature as well: a query's defaults are its inputs.
+    """
     try:
         source = textwrap.dedent(inspect.getsource(value))
     except (OSError, TypeError):
@@ -176,11 +180,14 @@ def _text(value: FunctionType | type) -> str:
             if token.type == tokenize.COMMENT:
                 row, column = token.start
                 lines[row - 1] = lines[row - 1][:column]
+        definition = ast.parse(source).body[0]
     except (tokenize.TokenError, SyntaxError):
         # A lambda's source is the line it is on, which may be no whole statement.
         return source
-    begins = [i for i, line in enumerate(lines) if re.match(r"(async )?def |class ", line)]
-    return "\n".join(line.rstrip() for line in lines[begins[0] if begins else 0 :] if line.strip())
+    first = definition.lineno
+    if body_only and isinstance(definition, ast.FunctionDef):
+        first = definition.body[0].lineno
+    return "\n".join(line.rstrip() for line in lines[first - 1 :] if line.strip())
 
 
 def _constant(value: object) -> str:

@@ -1,4 +1,4 @@
-"""``doctor``: how a table's stream is, what is missing, and the verb that mends it; read from logs alone."""
+"""``doctor``: what is wrong with a table's stream, and the command that repairs it; reads logs only."""
 
 import time
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from medallion_assets.delta import log, progress
 from medallion_assets.delta.authors import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
+from medallion_assets.lake.code_version import PARTS, changed_parts
 from medallion_assets.lake.lost import is_lost
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import has_unfinished_batch, newest_batch, position
@@ -23,7 +24,7 @@ LOG_DAYS = 30
 
 
 def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Say how far the stream is, how long what it needs is still kept, and what to run where it is ill."""
+    """Say how far the stream is, how long upstream keeps the log it needs, and what to run if it is stuck."""
     try:
         return _examined(table, lake)
     except DamagedCheckpoint as error:
@@ -33,7 +34,7 @@ def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRe
 
 
 def _examined(table: Table, lake: Lake) -> VerbResult:
-    ills = list(_ills(table, lake))
+    problems, notes = list(_problems(table, lake)), list(_notes(table, lake))
     last = newest_batch(table, lake)
     place, upstream = position(table, lake), lake.upstream_log(table)
     found = {
@@ -45,23 +46,39 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
         "watermark": last.watermark if last else "",
         "state_bytes": last.state_bytes if last else 0,
     }
-    words = "; ".join(ills) or "well"
-    return VerbResult(table.key, words, "", "", (), not ills, found)
+    words = "; ".join([*problems, *notes]) or "well"
+    return VerbResult(table.key, words, "", "", (), not problems, found)
 
 
-def _ills(table: Table, lake: Lake) -> Iterator[str]:
-    path, at, upstream = lake.path(table), position(table, lake), lake.upstream_log(table)
+def _notes(table: Table, lake: Lake) -> Iterator[str]:
+    """Return what a person may wonder about, and need not act on: no run would fail or lose anything."""
+    begun = position(table, lake) >= 0 and not lake.state(table, "checkpoint").exists()
+    if begun and table.stateful:
+        yield "well; its checkpoint is gone, and the next run that has rows to take rebuilds its state"
+    elif begun:
+        yield "well; its checkpoint is gone, and the next run that has rows to take makes a new one"
+
+
+def _problems(table: Table, lake: Lake) -> Iterator[str]:
+    checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
     if is_lost(table, lake):
         yield "its table is gone and its checkpoint is not: run reset, then run"
         return
-    # A checkpoint that cannot be read is told, though the table's commits are what counts.
-    progress.planned_position(lake.state(table, "checkpoint"))
-    idle = not is_held(lake.state(table, "lease"))
-    died = has_unfinished_batch(table, lake)
-    if died and idle:
-        yield "a micro-batch was begun and not ended: run, and it is taken again"
-    if is_pending(table, lake) and idle:
-        yield "a replay was begun and not ended: run, and it is ended"
+    # A checkpoint that cannot be read is a problem, though the table's commits are what counts.
+    planned, at = progress.planned_position(checkpoint), position(table, lake)
+    stopped = not is_held(lake.state(table, "lease"))
+    died = has_unfinished_batch(table, lake) or (progress.is_interrupted(checkpoint) and planned > at)
+    if died and stopped:
+        # Spark refuses a batch whose query no longer fits its state, however often it is run.
+        state = table.stateful and {*PARTS[:2], PARTS[3]} & set(changed_parts(table, lake))
+        yield (
+            "a micro-batch was interrupted and its query has changed since: run full_refresh"
+            if state
+            else "a micro-batch was interrupted: run, and it is taken again"
+        )
+    if is_pending(table, lake) and stopped:
+        yield "a replay was interrupted: run, and it is finished"
+    upstream = lake.upstream_log(table)
     if at >= 0 and _is_cut_off(upstream, at + 1):
         yield f"upstream no longer keeps the log of version {at + 1}: run full_refresh"
     books = balance(table, lake)

@@ -79,7 +79,8 @@ def conservation(table: Table, lake: Lake) -> Verdict:
     words = str(books)
     if books.missing < 0 and table.refuses and not table.source and table.rows_out == "one":
         words += "; where one upstream row may give many rows, declare rows_out='many'"
-    made = [] if books.holds or table.row_count_column else hand_made(table, lake)
+    asks = not books.holds and not table.row_count_column
+    made = [change for change in hand_made(table, lake) if change.removed] if asks else []
     if made:
         words += (
             f"; not by a run: {made[0]}. `medallion accept_changes {table.key} --why ...` counts such rows"

@@ -27,7 +27,7 @@ from medallion_assets.quality.history import SINCE, STOOD, states
 from medallion_assets.quality.judge import counted, judged
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
-from medallion_assets.runtime.columns import joining
+from medallion_assets.runtime.columns import joining, refuse_changed_columns
 from medallion_assets.runtime.correct import with_gone
 from medallion_assets.runtime.write import Prepared
 
@@ -110,6 +110,8 @@ def prepare_in_order(
 
 def _write(good: DataFrame, before: DataFrame, table: Table, target: Lake, transaction: Transaction) -> None:
     kept, path = _kept(table), target.path(table)
+    # Before they meet the states: a union casts, and fills a struct's fields with NULL.
+    refuse_changed_columns(good, table, target, (START_AT, END_AT))
     keys = good.select(*kept.keys).distinct()
     mine = of_keys(_open_states(before, kept), keys, "left_semi")
     shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]

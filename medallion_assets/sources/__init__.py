@@ -6,6 +6,7 @@ from medallion_assets.sources.ctas import create_table_as
 from medallion_assets.sources.discovery import DiscoveryResult, discover, unseen_files
 from medallion_assets.sources.loaders import LoadResult
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.statements import sql
 
 __all__ = [
     "CopyResult",
@@ -16,5 +17,6 @@ __all__ = [
     "copy_into",
     "create_table_as",
     "discover",
+    "sql",
     "unseen_files",
 ]

@@ -33,8 +33,9 @@ def autoload_to_table(
         checkpoint_directory: The folder of this load's own: stream, file ledger and schema versions.
             Losing it loses and doubles nothing.
         spark: The session to use; the project's own is started where it is None and something is new.
-        options: Those of ``ingestion.Source`` (``schema_hints=``, ``infer_column_types=`` …), and the
-            format's reader options (``sep=``, ``header=``, ``rowTag=`` …).
+        options: Those of ``sources.Source`` (``schema_hints=``, ``infer_column_types=`` …), the format's
+            reader options (``sep=``, ``header=``, ``rowTag=`` …), and both by the names of
+            ``option_names`` (``**{"cloudFiles.schemaHints": ...}``, ``mergeSchema=True`` …).
 
     Raises:
         SourceError: An option or the table's name cannot work; nothing was read.
@@ -43,7 +44,6 @@ def autoload_to_table(
         BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
-    path = str(local_path(str(data_source)))
-    source = source_of(named.name, source_format, path, options)
+    source = source_of(named.name, source_format, str(local_path(str(data_source))), options)
     state = local_path(str(checkpoint_directory))
     return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

@@ -90,6 +90,9 @@ def _added(path: Path, transaction: Transaction) -> list[Path]:
     pending = transaction.commit_metadata.get(PENDING)
     oldest = -1 if pending is None or transaction.before is None else transaction.before
     found: list[Path] = []
+    if pending is None and log.committed_version(path, transaction.app_id) < transaction.version:
+        # The log's snapshot says so; its entries would all have to be read.
+        return []
     for info in log.newest_commits(path):
         if int(info["version"]) <= oldest:
             break

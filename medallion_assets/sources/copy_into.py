@@ -14,6 +14,7 @@ from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load_target import LoadTarget, NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
+from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
 from medallion_assets.sources.walking import local_path
@@ -54,13 +55,16 @@ def copy_into(
     select: Sequence[str] = (),
     validate: int | str = 0,
     format_options: Mapping[str, Any] | None = None,
+    copy_options: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
     **options: Any,
 ) -> CopyResult:
     """Append the files at a source that the table has not loaded yet; called again, it appends none.
 
-    What was loaded is the table's own knowledge, not a checkpoint's. A record that is malformed, or one
-    of whose casts fails, goes to the table's quarantine; the load goes on.
+    What was loaded is the table's own knowledge, not a checkpoint's. A record that is malformed, that has a
+    value of the wrong type, or that an expression of ``select`` fails on, goes to the table's quarantine and
+    the load goes on; fields no column takes are in ``_rescued_data``. A call takes the files its clauses
+    choose and no others, whatever became of earlier calls.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
@@ -70,29 +74,35 @@ def copy_into(
         pattern: A glob for file names (PATTERN).
         force: Appends files that were loaded before once more; needs ``files`` or ``pattern``.
         merge_schema: New columns join the table; without it they stop the load, and nothing is written.
-        select: Columns as SQL expressions, casts among them.
+        select: Columns as strict Spark SQL over the files' columns, one row for each record; ``*``,
+            ``* EXCEPT (a)`` and ``_metadata.file_path``, ``file_name`` and ``file_modification_time`` too.
         validate: A number of rows, or ``"ALL"``: reads and judges what a load would take, writes nothing.
-        format_options: The reader's options (FORMAT_OPTIONS); ``inferSchema`` among them.
+        format_options: The reader's options by their names in FORMAT_OPTIONS; ``inferSchema`` among them.
+        copy_options: ``force`` and ``mergeSchema`` by their names in COPY_OPTIONS.
         spark: The session to use; the project's own where it is None and there is something to load.
-        options: Further options of ``ingestion.Source``.
+        options: Further options of ``sources.Source``, also by the names of ``option_names``.
 
     Raises:
         SourceError: A clause contradicts another or is unknown; nothing was read.
-        NewColumns: The files have columns the table has not, and ``merge_schema`` is false.
+        NewColumns: The files or ``select`` have columns the table has not, and ``merge_schema`` is false.
         TableBusy: Another process writes the table.
         TableLost: The table is gone, and files are on record as loaded into it.
     """
-    _refuse_contradictions(files, pattern, force)
-    settings, named = current_settings(), NamedTable.of(table_name)
-    root = local_path(str(data_source))
-    told = {**_defaults(source_format, merge_schema, format_options), **options}
-    source = source_of(named.name, source_format, str(root), told)
+    copying = {"force": force, "mergeSchema": merge_schema} | _copy_options(copy_options or {})
+    if "mergeSchema" in options:
+        copying["mergeSchema"] = is_true(options.pop("mergeSchema"))
+    _refuse_contradictions(files, pattern, copying["force"])
+    settings, named, root = current_settings(), NamedTable.of(table_name), local_path(str(data_source))
+    # FORMAT_OPTIONS' own mergeSchema asks for what is always so: the files' columns are put together.
+    readers = {k: v for k, v in (format_options or {}).items() if k.lower() != "mergeschema"}
+    defaults = _defaults(source_format, copying["mergeSchema"])
+    source = source_of(named.name, source_format, str(root), {**readers, **options}, defaults)
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
     place = named.place(settings.lake, state, source)
     only = {os.path.normpath(name) for name in files} or None
     _refuse_files(root, files, source)
-    look = DiscoveryOptions(settings.settle_seconds, only, force, must_exist=True)
+    look = DiscoveryOptions(settings.settle_seconds, only, copying["force"], must_exist=True)
     if validate:
         judged = validated(place, look, spark, settings, _rows_to_validate(validate))
         message = "" if judged.files else _nothing_read(root, source, pattern, place, look)
@@ -147,15 +157,20 @@ def _refuse_contradictions(files: Sequence[str], pattern: str, force: bool) -> N
         )
 
 
-def _defaults(
-    source_format: str, merge_schema: bool, format_options: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    readers = dict(format_options or {})
-    infer = readers.pop("inferSchema", source_format.lower() in ("json", "xml"))
-    readers.pop("mergeSchema", None)
+def _copy_options(copy_options: Mapping[str, Any]) -> dict[str, bool]:
+    spelled = {name.lower(): name for name in ("force", "mergeSchema")}
+    unknown = [name for name in copy_options if name.lower() not in spelled]
+    if unknown:
+        raise SourceError(f"COPY_OPTIONS has no option {unknown[0]}; there are force and mergeSchema")
+    try:
+        return {spelled[name.lower()]: is_true(value) for name, value in copy_options.items()}
+    except ValueError as error:
+        raise SourceError(f"COPY_OPTIONS: {error}") from error
+
+
+def _defaults(source_format: str, merge_schema: bool) -> dict[str, Any]:
     return {
-        "infer_column_types": str(infer).lower() == "true",
+        "infer_column_types": source_format.lower() in ("json", "xml"),
         "schema_evolution_mode": "addNewColumns" if merge_schema else "failOnNewColumns",
         "mistyped": "QUARANTINE",
-        **readers,
     }

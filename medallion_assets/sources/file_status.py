@@ -174,9 +174,11 @@ def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:
     version = log.version(outcomes_of(ledger))
     if version is None:
         return []
-    found = rows(ledger, f"recorded >= {max(0, version - limit + 1) * STEP}")
     # Commits that tidied up the table added no row.
-    found = found if len(found) >= limit else rows(ledger)
+    for commits in (1, limit, version + 1):
+        found = rows(ledger, f"recorded >= {max(0, version + 1 - commits) * STEP}")
+        if len(found) >= limit:
+            break
     return found[::-1][:limit]
 
 

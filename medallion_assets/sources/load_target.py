@@ -1,11 +1,14 @@
 """Where a notebook's load goes: the lake's public paths by the table's name, its notes by the checkpoint."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import root_of
+from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 
 PROVENANCE = ("_source_file", "_source_modified_at")
@@ -13,6 +16,8 @@ PROVENANCE = ("_source_file", "_source_modified_at")
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
+
+LAYERS = ("bronze", "silver", "gold")
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class LoadTarget:
 
 @dataclass(frozen=True)
 class NamedTable:
-    """A table by its name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``."""
+    """A table by its name: ``pipeline.layer.table``; bare it is in ``default.bronze``."""
 
     pipeline: str
     layer: str
@@ -56,8 +61,10 @@ class NamedTable:
         Raises:
             SourceError: It is neither one name nor three, or a part is no identifier.
         """
-        parts = table_name.strip("`").split(".")
+        # Backticks may quote each part, or all of it.
+        parts = [part.removeprefix("`").removesuffix("`") for part in table_name.split(".")]
         whole = ["default", "bronze", *parts] if len(parts) == 1 else parts
+        whole = ["default", *parts] if len(parts) == 2 and parts[0] in LAYERS else whole
         if len(whole) != 3 or not all(map(NAME.fullmatch, whole)):
             raise SourceError(
                 f"{table_name!r} names no table: give pipeline.layer.table, or a bare table name for "
@@ -82,20 +89,28 @@ class NamedTable:
         return lake / self.pipeline / "_state" / self.layer / self.name / "lease"
 
 
-def source_of(name: str, source_format: str, path: str, options: dict[str, object]) -> Source:
-    """Return the source a door was asked for: options of ``Source`` by their names, the rest the reader's.
+def source_of(
+    name: str,
+    source_format: str,
+    path: str,
+    options: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+) -> Source:
+    """Return the source a loader was asked for.
+
+    Args:
+        name: The table's name, for messages.
+        source_format: As the caller spells it.
+        path: Where the files are.
+        options: Those of ``Source``, the format's reader options, and both as ``option_names`` has them.
+        defaults: Options of ``Source`` that hold where ``options`` says nothing of them.
 
     Raises:
-        SourceError: An option is unknown to both, or contradicts another.
+        SourceError: An option is unknown, or contradicts another.
     """
-    known = Source.__dataclass_fields__
-    mine = {k: v for k, v in options.items() if k in known}
-    readers = {k: _text(v) for k, v in options.items() if k not in known}
-    declared = mine.pop("reader_options", {})
-    assert isinstance(declared, dict)
+    keywords = Source.__dataclass_fields__
     spelled = {"binaryfile": "binaryFile"}.get(source_format.lower(), source_format.lower())
-    return Source(name, spelled, path, reader_options={**declared, **readers}, **mine)  # type: ignore[arg-type]
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    given = {**(defaults or {}), **translated(spelled, options, keywords)}
+    readers = {**given.pop("reader_options", {}), **{k: v for k, v in given.items() if k not in keywords}}
+    ours = {k: v for k, v in given.items() if k in keywords}
+    return Source(name, spelled, path, reader_options=readers, **ours)  # type: ignore[arg-type]

@@ -137,7 +137,8 @@ def _without_unchosen(
         return files
     left = [file for file in files if file.path not in chosen and os.path.lexists(file.location)]
     outcomes.postpone(place.ledger, left, transaction)
-    return [file for file in files if file not in left]
+    postponed = set(left)
+    return [file for file in files if file not in postponed]
 
 
 def _stream(

@@ -30,6 +30,7 @@ DIALECT = "databricks"
 PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at")
 ANSI = "spark.sql.ansi.enabled"
 FILE_NAME = re.compile(r"\binput_file_(name|block_\w+)\s*\(", re.IGNORECASE)
+NAME_ALONE = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_]\w*", re.ASCII)
 LONGEST_TEXT = 300
 """Characters of an expression that a reason repeats."""
 
@@ -58,7 +59,7 @@ def _expression_problems(text: str, expression: exp.Expr) -> Iterator[str]:
     if expression.find(*SEVERAL_ROWS):
         yield (
             f"select column {text!r} makes several rows, or none, of a record, and a load accounts for each "
-            "record; load the array as it is and explode it in a silver table's query or in create_table_as"
+            "record; load the array as it is and explode it in a silver table's query or by create_table_as"
         )
     elif expression.find(*SEVERAL_RECORDS):
         yield (
@@ -162,13 +163,18 @@ def _tried(records: DataFrame, columns: Sequence[tuple[str, str]], into: str) ->
 def _attempt(spark: SparkSession, text: str) -> Column:
     """Return a struct of the expression's value, NULL for a record on which it throws.
 
-    Inside of a lambda, since Spark computes an expression that two columns share once, before both of them
-    and outside of ``TryEval``; it does not look for such expressions in a lambda.
+    A name alone cannot throw. Another expression is put inside a lambda: Spark computes an expression that
+    two columns share once, before both of them and outside ``TryEval``, and does not look for such
+    expressions in lambdas.
     """
+    if NAME_ALONE.fullmatch(text.strip()):
+        return F.expr(f"struct({text})")
     jvm: Any = spark._jvm
     classic = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    # A line of its own: the text may end in a comment.
-    value: Any = F.expr(f"transform(array(0), `_no_name_` -> struct({text}\n))[0]")
+    # Under a condition: the optimizer evaluates constants (split('a', '-')[1]) before any record is read
+    # and ends the query where one fails; and on a line of its own: the text may end in a comment.
+    guarded = f"IF(`_no_name_` = 0, struct({text}\n), NULL)"
+    value: Any = F.expr(f"transform(array(0), `_no_name_` -> {guarded})[0]")
     tried = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(classic.expression(value._jc))
     return ClassicColumn(classic.column(tried))
 

@@ -11,6 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.formats.footers import copy_exactly
 from medallion_assets.sources.formats.line_parts import LineParts, line_parts
 from medallion_assets.sources.ledger import Entry
@@ -44,7 +45,7 @@ class Staging:
         self.root = ""
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
-        self.encoded = any(sign in str(folder) for sign in " %")
+        self.encoded = " " in str(folder) or not PLAIN_PATH.fullmatch(str(folder))
         self.parts: dict[tuple[object, ...], LineParts] = {}
 
     def readable(self, file: Entry) -> str:
@@ -56,7 +57,7 @@ class Staging:
             self.root, self.encoded = file.root, self.encoded or " " in path
             return path
         if file.path not in self.made:
-            self.made[file.path] = self._stand_in(file)
+            self.made[file.path] = no_pattern(self._stand_in(file))
         return self.made[file.path]
 
     def in_parts(self, files: Sequence[Entry], schema: StructType) -> LineParts:

@@ -6,7 +6,7 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructField
+from pyspark.sql.types import BooleanType, NumericType, StructField
 
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import signed
@@ -17,6 +17,8 @@ from medallion_assets.sources.rescue import FIELDS
 
 OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
 KEPT = "'_file_path'"
+EXACT = "DECIMAL(38, 18)"
+"""What numbers are compared in; those with more digits stay rescued."""
 
 
 def unrescue(
@@ -44,7 +46,10 @@ def unrescue(
     told = f"from_json({quoted(rescued)}, '{FIELDS}')"
     placed = F.expr(f"array_compact(array({', '.join(_placed(f, told) for f in fields)}))")
     ends = [F.expr(named_as("_source_file", name)) for name in files]
-    chosen = F.col(quoted(rescued)).isNotNull() & (F.size(placed) > 0)
+    # A map holds one value of a key: what has a key twice would lose one by being written again.
+    keys = F.json_object_keys(quoted(rescued))
+    single = F.size(F.array_distinct(keys)) == F.size(keys)
+    chosen = F.col(quoted(rescued)).isNotNull() & single & (F.size(placed) > 0)
     if ends:
         chosen = chosen & F.greatest(F.lit(False), *ends)
     rows = table.toDF().where(chosen).count()
@@ -69,5 +74,13 @@ def _value(field: StructField, told: str) -> str:
 
 
 def _fitting(field: StructField, told: str) -> str:
-    kind = field.dataType.simpleString()
-    return f"try_variant_get(try_element_at({told}, {literal(field.name)}), '$', '{kind}')"
+    """Return the SQL of the rescued value in the column's type, NULL where that would be another value."""
+    found = f"try_element_at({told}, {literal(field.name)})"
+    value = f"try_variant_get({found}, '$', '{field.dataType.simpleString()}')"
+    text = f"try_variant_get({found}, '$', 'string')"
+    if isinstance(field.dataType, NumericType):
+        # A variant's cast cuts 1.9 to 1 and rounds what has too many digits.
+        return f"if(try_cast({text} AS {EXACT}) = try_cast({value} AS {EXACT}), {value}, NULL)"
+    if isinstance(field.dataType, BooleanType):
+        return f"if(lower({text}) IN ('true', 'false'), {value}, NULL)"
+    return value

@@ -21,6 +21,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.value_counts import ValueCounts, count_values, members
 
+UNTOLD = "the file's statistics do not say how many values it has, or it is nested there"
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
 BY_QUERY = "computed or left out by the query"
 PARTITION = "a partition column of the table: its values are in folder names"
@@ -201,6 +202,8 @@ def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query
         return BY_QUERY
     if name in there.uncounted:
         return there.uncounted[name]
+    if name in counts.uncounted:
+        return UNTOLD
     if name in counts.repeated or name in there.repeated:
         return REPEATED
     if name in query.read and query.rescued and not query.keeps_rescued:

@@ -46,6 +46,7 @@ class ValueCounts:
         empty: Of them, texts without a character: NULL in a column that is no STRING.
         null_texts: Of them, texts that the option ``nullValue`` declares to be NULL.
         repeated: Fields that a record has twice, of which a column takes one.
+        uncounted: Fields whose values the file's own statistics do not tell.
         reason: Why the file's values are not counted; empty where they are.
     """
 
@@ -53,6 +54,7 @@ class ValueCounts:
     empty: Counter[str] = field(default_factory=Counter)
     null_texts: Counter[str] = field(default_factory=Counter)
     repeated: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
     reason: str = ""
 
     def of_column(self, name: str, is_text: bool) -> int:
@@ -203,7 +205,8 @@ def _of_cut_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts:
 def _of_parquet(path: Path) -> ValueCounts:
     """Return the counts of a Parquet file's own statistics; a column without them is not counted."""
     counts, footer = ValueCounts(), pq.read_metadata(path)
-    flat = {f.name for f in footer.schema.to_arrow_schema() if not pa.types.is_nested(f.type)}
+    fields = footer.schema.to_arrow_schema()
+    names, flat = fields.names, {f.name for f in fields if not pa.types.is_nested(f.type)}
     unknown: set[str] = set()
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
@@ -216,6 +219,7 @@ def _of_parquet(path: Path) -> ValueCounts:
                 unknown.add(chunk.path_in_schema)
     for name in (*unknown, *(counts.values.keys() - flat)):
         del counts.values[name]
+    counts.uncounted = unknown | (set(names) - flat)
     return counts
 
 

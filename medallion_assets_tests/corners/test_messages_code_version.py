@@ -74,7 +74,7 @@ for folder in sys.argv[1:]:
 
 CHANGES = {
     "nothing": (None, ()),
-    "the query": (0, [("tables.py", "late(rates.with_vat(cleaned))", "late(cleaned)")]),
+    "the query": (0, [("tables.py", 'F.col("x")', 'F.col("y")')]),
     "a function of another module, two calls deep": (1, [("rates.py", "limit(3)", "limit(4)")]),
     "a constant of another module": (1, [("rates.py", "1.2", "1.3")]),
     "a set of constants": (1, [("rates.py", '"z"', '"w"')]),
@@ -84,7 +84,7 @@ CHANGES = {
     "the keys": (3, [("tables.py", 'unique_by="id"', 'unique_by=("id", "total")')]),
     "a comment": (None, [("tables.py", "# A comment.", "# Another.\n")]),
     "a function no query uses": (None, [("rates.py", "limit(9)", "limit(10)")]),
-    "the lines above a function": (None, [("rates.py", "def deeper", "\n\ndef deeper")]),
+    "the lines above a function": (None, [("rates.py", "def deeper", "\n\n        def deeper")]),
     "a schema": (None, [("tables.py", "total INT", "total BIGINT")]),
 }
 """By what changed: the part of the version of ``sales`` that must change, and the words to replace."""

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources import autoload_to_table, copy_into
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.unrescue import unrescue
 from medallion_assets_tests.sources.conftest import rescued
 
 ORDERS = [
@@ -53,6 +55,7 @@ def test_each_record_an_expression_fails_on_is_quarantined_and_the_others_get_th
     assert (judged.validation.good, judged.validation.bad) == (3, 6)
     done = copy_into("web.bronze.c", folder, "json", select=SELECT, spark=spark).load
     assert (done.rows_loaded, done.rows_quarantined, done.rows_unaccounted) == (3, 6, 0)
+    assert done.values_unaccounted == {}
     loaded = {row["id"]: row for row in rows(done)}
     assert (loaded[1]["share"], loaded[1]["part"], loaded[1]["more"], loaded[1]["m"]) == (
         25,
@@ -85,6 +88,7 @@ def test_a_star_is_the_files_columns_and_unknown_fields_stay_with_a_refused_reco
     done = copy_into("web.bronze.c", folder, "csv", select=select, schema="id INT, amount STRING",
                      schema_evolution_mode="none", spark=spark).load  # fmt: skip
     found = rows(done)
+    assert done.values_unaccounted == {}
     assert [(row["id"], row["amount"], rescued(row)) for row in found] == [(1, 10, {"extra": "e"})]
     assert [json.loads(row) for row, _ in refused(done)] == [{"id": 2, "amount": "x", "extra": "f"}]
 
@@ -108,6 +112,7 @@ def test_a_field_that_differs_in_case_only_is_in_the_rescued_data_of_every_door_
         load(landed(**{f"{name}/a__json": '{"id":1,"v":6}\n'}) / name)
         done = load(landed(**{f"{name}/b__json": '{"id":2,"V":7}\n'}) / name)
         assert [rescued(row) for row in sorted(rows(done), key=lambda r: r["id"])] == [{}, {"V": 7}], name
+        assert done.values_unaccounted == {}
 
 
 @pytest.mark.spark
@@ -163,3 +168,36 @@ def test_a_select_column_that_would_lose_something_is_refused_before_anything_is
 def test_two_select_columns_of_one_name_are_refused(landed, lake, select):
     with pytest.raises(SourceError, match="two select columns"):
         copy_into("web.bronze.c", landed(a__csv="a,b\n1,2\n"), "csv", select=select)
+
+
+@pytest.mark.spark
+def test_a_rescued_value_goes_into_its_column_only_where_it_stays_the_same_value(
+    landed, autoload, rows, spark
+):
+    columns = {"i": "BIGINT", "d": "DECIMAL(9,2)", "f": "DOUBLE", "b": "BOOLEAN", "t": "DATE"}
+    values = {
+        "i": (1.9, "7"),
+        "d": (1.239, "1.20"),
+        "f": (9007199254740993, "1e3"),
+        "b": (5, "true"),
+        "t": ("soon", "2024-02-29"),
+    }
+    lines = [{"id": f"{name}{n}", name: value} for name in values for n, value in enumerate(values[name])]
+    lines.append({"id": "twice", "i": 4})
+    text = "".join(json.dumps(line) + "\n" for line in lines).replace('"i": 4}', '"i": 4, "x": 1, "x": 2}')
+    done = autoload(
+        landed(a__json=text), "json", schema="id STRING", schema_evolution_mode="none", mistyped="RESCUE"
+    )
+    table = f"delta.`{done.path}`"
+    spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(' '.join(pair) for pair in columns.items())})")
+    before = {row["id"]: rescued(row) for row in rows(done)}
+    assert before["i0"] == {"i": 1.9}
+    transaction = Transaction("t/unrescue/1", 0, {"run_id": "1", "table": "t"})
+    assert unrescue(spark, done.path, "_rescued_data", (), transaction, False) == len(columns)
+    after = {row["id"]: row for row in rows(done)}
+    for name in columns:
+        assert (after[f"{name}0"][name], rescued(after[f"{name}0"])) == (None, before[f"{name}0"])
+        assert after[f"{name}1"][name] is not None
+        assert after[f"{name}1"]["_rescued_data"] is None
+    assert after["twice"]["i"] is None
+    assert after["twice"]["_rescued_data"].count('"x"') == 2

@@ -25,7 +25,7 @@ def test_a_malformed_record_is_read_again_as_it_was_mended(drop, refreshed, repl
     assert held == [{"row": "not json at all", "attempts": 2}]
     (file,) = rows_of("shop/bronze/orders", "SELECT DISTINCT _source_file AS path FROM t")
     assert file["path"].endswith("a.json")
-    told = rows_of("shop/_ledger/orders_files", "SELECT * FROM t ORDER BY processed_time DESC LIMIT 1")[0]
+    told = rows_of("shop/_ledger/orders_files", "SELECT * FROM t ORDER BY recorded DESC LIMIT 1")[0]
     assert (told["rows_read"], told["rows_loaded"], told["rows_quarantined"]) == (3, 2, 1)
 
 

@@ -100,5 +100,5 @@ def test_a_table_as_a_whole_cannot_be_quarantined(otherwise):
 
 
 def test_a_name_that_stands_twice_is_refused_whichever_kind_it_is():
-    with pytest.raises(DeclarationError, match="one stands twice"):
+    with pytest.raises(DeclarationError, match="one is declared twice"):
         shop_with(unique("one", "id"), row_count("one", drift=0.5))

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from medallion_assets.delta.names import quoted
+from medallion_assets.delta.names import no_pattern, quoted
 from medallion_assets.sources.formats.line_parts import LineParts
 from medallion_assets.sources.formats.parsed_lines import FROM, TEXTS, judged_lines, parsed_lines
 from medallion_assets.sources.ledger import Entry
@@ -57,7 +57,7 @@ def _typed(spark: SparkSession, paths: list[str], source: Source, schema: Struct
     wanted = StructType([*schema.fields, *FROM.fields])
     return (
         spark.read.schema(wanted)
-        .parquet(*paths)
+        .parquet(*map(no_pattern, paths))
         .select(
             *map(quoted, schema.names),
             *([F.lit(None).cast("string").alias(source.rescued)] if source.rescued else []),
@@ -70,5 +70,5 @@ def _typed(spark: SparkSession, paths: list[str], source: Source, schema: Struct
 
 def _untyped(spark: SparkSession, paths: list[str]) -> DataFrame:
     told = [StructField("value", BinaryType()), StructField(TEXTS, StringType())]
-    rows = spark.read.schema(StructType([*told, *FROM.fields])).parquet(*paths)
+    rows = spark.read.schema(StructType([*told, *FROM.fields])).parquet(*map(no_pattern, paths))
     return rows.withColumn("value", F.col("value").cast("string"))

@@ -1,0 +1,95 @@
+"""What ``run``, ``status``, ``plan`` and ``doctor`` say: counts, warnings, failures, and no contradiction."""
+
+import shutil
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from medallion_assets.cli import app
+from medallion_assets.declare import expect
+from medallion_assets.orchestration.assets import as_asset
+from medallion_assets.orchestration.resources import LakeResource, SparkResource
+from medallion_assets.reports import show, statuses
+from medallion_assets.runs.run import run_tables
+from medallion_assets_tests.shop import chain, json_lines, orders_file
+
+
+@pytest.fixture
+def ran(lake, spark, monkeypatch):
+    """Run tables as the command does; gives the last line it prints, and the outcomes."""
+
+    def run(tables):
+        console = Console(width=1000, record=True, quiet=False)
+        monkeypatch.setattr(show, "console", console)
+        outcomes = list(run_tables(tables, lake, lambda: spark))
+        for outcome in outcomes:
+            show.outcome(outcome)
+        show.summary(outcomes)
+        return console.export_text().strip().splitlines()[-1], outcomes
+
+    return run
+
+
+@pytest.mark.spark
+def test_a_run_counts_rows_quarantine_refused_files_and_warnings_and_fails_where_nothing_fits(
+    ran, drop, look, lake, spark
+):
+    tables = chain()
+    sales = tables[1]
+    drop("shop/orders", "bad.json", json_lines({"id": "x", "total": "y"}, {"id": "z", "total": "w"}))
+    line, (outcome, *_) = ran(tables)
+    assert not outcome.is_well
+    assert "none of the 2 records of this run fits the table" in outcome.error
+    assert "bad.json" in outcome.error
+    assert "does not fit the schema" in outcome.error
+    assert line.startswith("3 of 3 tables failed:")
+    assert "2 quarantined" in line
+    drop("shop/orders", "good.json", orders_file((1, 5), (2, 5)))
+    line, outcomes = ran(tables)
+    assert line == "All well: 3 tables, 5 rows written, 0 quarantined, 0 files refused, 0 warnings."
+    drop("shop/orders", "mixed.json", orders_file((3, 5), (4, -1)) + json_lines({"id": "x"}))
+    drop("shop/orders", "torn.json", b"\xff\xfe\x00")
+    line, outcomes = ran(tables)
+    assert line.startswith("Done with warnings: 3 tables, ")
+    assert "2 quarantined" in line
+    assert all(o.is_well for o in outcomes)
+    assert str(outcomes[2].balance).endswith("in groups + 0 quarantined")
+    changed = chain(rules=(expect("above_one", "total > 1"),), schema="id INT, total BIGINT")
+    assert "its expectations changed: new rows" in look("plan", changed[1]).does
+    assert "shop/gold/totals take the changed rows" in look("plan", changed[1]).does
+    assert "total is BIGINT instead of INTEGER" in look("plan", changed[0]).does
+    # A lost checkpoint with nothing new to take: nothing to do, and no run that would change the answer.
+    shutil.rmtree(lake.state(sales, "checkpoint"))
+    assert look("doctor", sales).well
+    assert ran(tables)[1][1].refresh.skipped
+    assert look("doctor", sales).well
+
+
+@pytest.mark.spark
+def test_a_batch_of_which_nothing_fits_fails_the_step_in_dagster(drop, lake, spark):
+    import dagster as dg
+
+    orders = chain()[0]
+    drop("shop/orders", "bad.json", json_lines({"id": "x", "total": "y"}))
+    done = dg.materialize(
+        [as_asset(orders)], resources={"lake": LakeResource(), "spark": SparkResource()}, raise_on_error=False
+    )
+    (failed,) = [e for e in done.all_events if e.is_step_failure]
+    told = failed.step_failure_data.user_failure_data.description
+    assert "none of the 1 records of this run fits the table" in told
+    assert failed.step_failure_data.error.cause is None
+
+
+def test_a_table_that_was_never_built_has_no_check_that_passed(lake):
+    (status,) = statuses(chain()[:1], lake)
+    assert set(status["checks"].values()) == {"not run yet"}
+
+
+def test_an_unknown_table_or_option_of_the_command_line_names_what_was_meant(lake, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert (
+        "did you mean 'school/gold/daily_student_courses'"
+        in CliRunner().invoke(app, ["run", "school/gold/daily_student_course"]).output
+    )
+    assert "--days" in CliRunner().invoke(app, ["maintain", "--day", "3"]).output

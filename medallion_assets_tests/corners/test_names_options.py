@@ -1,0 +1,187 @@
+"""Options and statements under the names people know mean ours, or are refused with the reason."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+from typer.testing import CliRunner
+
+from medallion_assets.cli import app
+from medallion_assets.declare import Pipeline
+from medallion_assets.sources import autoload_to_table, copy_into, sql
+from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.load_target import NamedTable, source_of
+from medallion_assets.sources.option_names import NAMES, table_of_names
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.statements import copy_statement
+
+DOORS = Path(__file__).parents[2] / "docs" / "doors.md"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"cloudFiles.format": "json", "cloudFiles.schemaLocation": "/s"}, {}),
+        ({"cloudFiles.inferColumnTypes": "true"}, {"infer_column_types": True}),
+        ({"CLOUDFILES.SCHEMAHINTS": "time DOUBLE"}, {"schema_hints": "time DOUBLE"}),
+        ({"schemaEvolutionMode": "rescue"}, {"schema_evolution_mode": "rescue"}),
+        ({"cloudFiles.maxFilesPerTrigger": "7"}, {"max_files_per_trigger": 7}),
+        ({"cloudFiles.maxBytesPerTrigger": "10g"}, {"max_bytes_per_trigger": 10 << 30}),
+        ({"cloudFiles.partitionColumns": "year, day"}, {"partition_columns": ("year", "day")}),
+        ({"cloudFiles.allowOverwrites": "true"}, {"allow_overwrites": "append"}),
+        (
+            {
+                "cloudFiles.cleanSource": "move",
+                "cloudFiles.cleanSource.moveDestination": "/old",
+                "cloudFiles.cleanSource.retentionDuration": "12 hours",
+            },
+            {
+                "clean_source": "MOVE",
+                "clean_source_move_destination": "/old",
+                "clean_source_retention_days": 0.5,
+            },
+        ),
+        ({"mode": "dropMalformed"}, {"malformed": "DROPMALFORMED"}),
+        ({"badRecordsPath": "bad"}, {"bad_records_path": "bad"}),
+        ({"rescuedDataColumn": "_r"}, {"rescued_data_column": "_r"}),
+        ({"cloudFiles.json.multiline": True}, {"reader_options": {"multiLine": "true"}}),
+        ({"mergeSchema": "true", "cloudFiles.useNotifications": "false"}, {}),
+        ({"schema": StructType([StructField("a b", StringType()), StructField("c", DoubleType())])},
+         {"schema": "`a b` string, `c` double"}),
+    ],
+)  # fmt: skip
+def test_a_name_of_databricks_or_spark_means_ours(theirs, ours):
+    assert source_of("t", "JSON", "/x", theirs) == Source("t", "json", "/x", **ours)
+    assert Pipeline("p").landing("t", format="json", path="/x", **theirs).source == Source(
+        "t", "json", "/x", **ours
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cloudFiles.schemaHint": "a INT"}, "did you mean cloudFiles.schemaHints"),
+        ({"scehma": "a INT"}, "did you mean schema"),
+        ({"merge_shema": True}, "did you mean mergeSchema or merge_schema|did you mean merge_schema"),
+        ({"tiemstampFormat": "y"}, "did you mean timestampFormat"),
+        ({"cloudFiles.useNotifications": "true"}, "files are found by listing the source"),
+        ({"cloudFiles.region": "eu"}, "a cloud's notification service"),
+        ({"cloudFiles.resourceTag.team": "x"}, "a cloud's notification service"),
+        ({"allowSingleQuotes": "true"}, "changed or dropped in silence"),
+        ({"mergeSchema": "false"}, "failOnNewColumns"),
+        ({"cloudFiles.format": "csv"}, "the format was given as 'json'"),
+        ({"cloudFiles.maxFilesPerTrigger": "many"}, "maxFilesPerTrigger='many'"),
+        ({"inferSchema": "true", "infer_column_types": False}, "both say what infer_column_types is"),
+        ({"mistyped": "DROP"}, "mistyped='DROP' is not one of"),
+    ],
+)
+def test_a_name_without_a_counterpart_is_refused_with_the_reason(options, words):
+    with pytest.raises(SourceError, match=words):
+        source_of("t", "json", "/x", options)
+
+
+def test_the_table_of_names_in_the_docs_is_the_one_in_the_code():
+    assert table_of_names() in DOORS.read_text()
+
+
+def test_every_name_that_means_ours_names_an_option_there_is():
+    assert {option.ours for option in NAMES if option.ours} <= set(Source.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/x", "abfss://c@a/x", "dbfs:/x"])
+def test_an_address_that_is_no_local_folder_is_an_error_and_not_a_load_of_no_file(lake, uri):
+    with pytest.raises(SourceError, match="local or mounted folders only"):
+        copy_into("t", uri, "csv")
+    with pytest.raises(SourceError, match="local or mounted folders only"):
+        autoload_to_table(uri, "csv", "t", "/tmp/checkpoint")
+
+
+def test_a_statement_is_read_into_the_arguments_of_the_call():
+    statement = """
+        COPY INTO bronze.t FROM (
+          SELECT id, TO_DATE(d, 'yyyy-MM-dd') as d, xs[0] AS x, -- the first, or none
+                 EXTRACT(YEAR FROM d) AS year, ', FROM ' AS words
+          FROM 'landing/day1'
+        ) FILEFORMAT = CSV PATTERN = '*.csv' VALIDATE 10 ROWS
+        FORMAT_OPTIONS ('header' = 'true', 'sep' = '\\t') COPY_OPTIONS ('mergeSchema' = 'true');"""
+    assert copy_statement(statement) == {
+        "table_name": "bronze.t",
+        "data_source": "landing/day1",
+        "select": ["id", "TO_DATE(d, 'yyyy-MM-dd') as d", "xs[0] AS x", "EXTRACT(YEAR FROM d) AS year",
+                   "', FROM ' AS words"],
+        "source_format": "CSV",
+        "pattern": "*.csv",
+        "validate": "10",
+        "format_options": {"header": "true", "sep": "\t"},
+        "copy_options": {"mergeSchema": "true"},
+    }  # fmt: skip
+    listed = copy_statement(
+        "copy into `p`.bronze.t from `/x` fileformat json files = ('a', 'b') validate all"
+    )
+    assert (listed["table_name"], listed["data_source"], listed["files"]) == ("p.bronze.t", "/x", ["a", "b"])
+    assert NamedTable.of("bronze.t") == NamedTable("default", "bronze", "t")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("COPY INTO t BY POSITION FROM '/x' FILEFORMAT = CSV", "matched by their names"),
+        ("COPY INTO t (a, b) FROM '/x' FILEFORMAT = CSV", "column list"),
+        ("COPY INTO t FROM '/x' WITH (CREDENTIAL c) FILEFORMAT = CSV", "local folders"),
+        ("COPY INTO t FROM (SELECT a FROM '/x' WHERE a > 1) FILEFORMAT = CSV", "accounts for each record"),
+        ("COPY INTO t FROM '/x'", "FILEFORMAT is expected"),
+        ("COPY INTO t FROM '/x' FILEFORMAT = CSV FILES = ('a'", "a value is expected"),
+        ("COPY INTO t FROM '/x' FILEFORMAT = CSV FILEFORMAT = JSON", "FILEFORMAT here"),
+        ("COPY INTO t FROM '/x' FILEFORMAT = CSV COPY_OPTIONS ('forced' = 'true')", "no option forced"),
+        ("COPY INTO t FROM '/x' FILEFORMAT = CSV COPY_OPTIONS ('force' = 'si')", "'si' is not true or false"),
+        ("DROP TABLE t", "begins with DROP"),
+        ("COPY INTO t FROM 'x", "not SQL"),
+        ("", "begins with nothing"),
+    ],
+)
+def test_a_statement_that_cannot_be_carried_out_whole_is_refused(lake, statement, words):
+    with pytest.raises(SourceError, match=words):
+        sql(statement)
+    told = CliRunner().invoke(app, ["sql", statement])
+    assert told.exit_code == 2
+
+
+@pytest.mark.spark
+def test_the_notebooks_statement_loads_dates_and_quarantines_what_is_none(landed, lake, spark, refused):
+    folder = landed(**{"day1/a__csv": "customer_id,registration_date\n1,2024-01-31\n2,soon\n"})
+    statement = f"""
+        COPY INTO bronze.customers_batch
+        FROM (
+          SELECT customer_id, TO_DATE(registration_date, 'yyyy-MM-dd') as registration_date,
+                 current_timestamp() as _ingestion_timestamp
+          FROM '{folder}/*'
+        )
+        FILEFORMAT = CSV
+        FORMAT_OPTIONS ('header' = 'true', 'inferSchema' = 'false', 'mergeSchema' = 'true')
+        COPY_OPTIONS ('mergeSchema' = 'true')
+    """
+    done = sql(statement, spark=spark)
+    assert (done.num_inserted_rows, done.load.rows_quarantined) == (1, 1)
+    assert "cannot evaluate TO_DATE(registration_date" in refused(done.load)[0][1]
+    assert sql(statement, spark=spark).num_inserted_rows == 0
+    assert (
+        sql("CREATE OR REPLACE TABLE copy AS SELECT * FROM default.bronze.customers_batch", spark=spark) == 0
+    )
+    (row,) = sql("SELECT registration_date FROM default.bronze.copy;", spark=spark).collect()
+    assert str(row.registration_date) == "2024-01-31"
+
+
+@pytest.mark.spark
+def test_the_notebooks_loader_takes_the_options_its_readers_type(landed, lake, spark, rows, tmp_path):
+    folder = landed(a__json='{"time":1.5}\n')
+    options = {
+        "cloudFiles.schemaLocation": str(tmp_path),
+        "cloudFiles.schemaHints": "time DOUBLE",
+        "mergeSchema": "true",
+    }
+    autoload_to_table(folder, "json", "t", tmp_path / "c", spark=spark, **options)
+    landed(b__json='{"time":2.5,"new":1}\n')
+    os.utime(folder / "b.json")
+    done = autoload_to_table(folder, "json", "t", tmp_path / "c", spark=spark, **options)
+    assert {(row["time"], row["new"]) for row in rows(done)} == {(1.5, None), (2.5, "1")}
