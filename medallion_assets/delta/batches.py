@@ -130,16 +130,25 @@ def stamp(transaction: Transaction, path: Path, flow: str, batch: Batch) -> Tran
     mine = flows.get(flow, {})
     batch = batch.following(_batch(mine) if mine else None)
     numbers = asdict(replace(batch, replaced=dict(list(batch.replaced.items())[:NAMED])))
-    numbers = {
-        name: value for name, value in numbers.items() if value not in ({}, [], "", 0, None) or name in NEEDED
-    }
+    told = (n for n, value in numbers.items() if value or n in NEEDED or (n == "kept" and value is not None))
+    numbers = {name: numbers[name] for name in told}
     facts = {name: metadata[name] for name in FACTS if name in metadata}
     flows[flow] = {**mine, **facts, "batch": numbers}
     if "epoch" in facts:
-        # What begins an epoch rewrote the rows of every flow; each goes on from where it was.
-        flows = {name: {**state, "epoch": facts["epoch"]} for name, state in flows.items()}
-    told = {**metadata, BEFORE: transaction.before, FLOW: flow, FLOWS: flows}
-    return replace(transaction, commit_metadata=told)
+        flows = {name: _in_epoch(state, int(facts["epoch"])) for name, state in flows.items()}
+    whole = {**metadata, BEFORE: transaction.before, FLOW: flow, FLOWS: flows}
+    return replace(transaction, commit_metadata=whole)
+
+
+def _in_epoch(state: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """Return a flow's state in an epoch; what begins one rewrote and counted the rows of every flow.
+
+    Each flow goes on from its position, with totals of its own from there.
+    """
+    if state.get("epoch", 0) == epoch:
+        return dict(state)
+    numbers = {name: value for name, value in state["batch"].items() if not name.startswith("total_")}
+    return {**state, "epoch": epoch, "batch": numbers}
 
 
 def newest_flows(path: Path, upto: int | None = None) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
+from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
 
 
@@ -62,7 +63,8 @@ def staged(table: Table, lake: Lake, spark: SparkSession) -> Iterator[StagedLake
         for path, clone in ((lake.path(table), stage.path(table)),
                             (lake.quarantine(table), stage.quarantine(table))):  # fmt: skip
             if log.exists(path):
-                spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{path}`")
+                into, of = quoted(str(clone)), quoted(str(path))
+                spark.sql(f"CREATE TABLE delta.{into} SHALLOW CLONE delta.{of}")
         yield stage
     finally:
         shutil.rmtree(stage.place(table).parent, ignore_errors=True)

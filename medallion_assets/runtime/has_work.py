@@ -48,4 +48,6 @@ def is_behind(table: Table, lake: Lake, newest: int) -> bool:
         at = max(at, progress.committed_position(checkpoint))
     if table.stateful and progress.is_interrupted(checkpoint):
         return True
+    if at < 0 and not table.source:
+        return log.row_count(lake.upstream_log(table)) > 0
     return newest > at and changes.moves_data(lake.upstream_log(table), VersionRange(at, newest))

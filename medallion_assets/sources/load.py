@@ -151,8 +151,10 @@ def catch_up(place: LoadTarget) -> None:
     told = outcomes.recorded_upto(place.ledger, app)
     if position_of(place.path, place.key) <= told:
         return
-    for batch in reversed([b for b in batches_between(place.path, "", told) if b.files or b.untaken]):
-        files = admitted_between(place.ledger, place.root, batch.position - 1, batch.position)
+    after = told
+    for batch in reversed(list(batches_between(place.path, "", told))):
+        files = admitted_between(place.ledger, place.root, after, batch.position)
+        after = batch.position
         untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
         taken = [file for file in files if file not in untaken]
         transaction = Transaction(app, batch.position, {"run_id": batch.run_id, "table": place.key})

@@ -160,7 +160,8 @@ def _stream(
         transaction = Transaction(app_id(place.key, 0), version, metadata, before)
         # The files this call discovered itself come after, and are chosen.
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
-        load_files(spark, files, place, transaction, partial(_commit, spark, place, transaction))
+        session = rows.sparkSession
+        load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
     look_ahead(place, position)
     run_streaming_query(as_commits(spark, place.ledger, position), write, checkpoint, place.key)
