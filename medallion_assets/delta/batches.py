@@ -18,7 +18,10 @@ FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"
 """Of a flow: true once landing files were to be read again on request."""
 
-FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED)
+UPSTREAM = "upstream"
+"""Of a flow: the id of the Delta table whose versions its position counts."""
+
+FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED, UPSTREAM)
 """Of a commit's metadata, what later batches of the flow ask for."""
 
 NEEDED = ("position", "read", "written", "quarantined")

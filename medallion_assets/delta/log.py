@@ -51,6 +51,11 @@ def version(path: Path) -> int | None:
     return opened(path).version() if exists(path) else None
 
 
+def table_id(path: Path) -> str:
+    """Return the id Delta gave the table when it was created, empty where there is none."""
+    return str(opened(path).metadata().id) if exists(path) else ""
+
+
 def row_count(path: Path, at_version: int | None = None) -> int:
     """Return the rows the log says were committed up to a version, 0 where there is no table."""
     if not exists(path) or (at_version is not None and at_version < 0):

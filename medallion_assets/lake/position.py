@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.batches import Batch, newest, newest_flows
+from medallion_assets.delta.batches import UPSTREAM, Batch, newest, newest_flows
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.delta.rollback import unfinished
@@ -44,6 +44,13 @@ def newest_batch(table: Table, lake: Lake) -> Batch | None:
 def has_unfinished_batch(table: Table, lake: Lake) -> bool:
     """Return true where a batch died between its commit to the quarantine and the one to the table."""
     return unfinished(lake.path(table), lake.quarantine(table)) is not None
+
+
+def has_other_upstream(table: Table, lake: Lake) -> bool:
+    """Return true where upstream is another Delta table than the one the position counts versions of."""
+    known = newest_flows(lake.path(table)).get(table.flow, {}).get(UPSTREAM)
+    now = log.table_id(lake.upstream_log(table))
+    return bool(known and now) and known != now
 
 
 def checkpoint_agrees(table: Table, lake: Lake) -> bool:
@@ -85,6 +92,7 @@ def transaction(
         "epoch": number,
         "code": code_version(table),
         "checkpoint": progress.query_id(lake.state(table, "checkpoint")),
+        UPSTREAM: log.table_id(lake.upstream_log(table)),
     }
     before = log.version(lake.quarantine(table))
     return Transaction(app or app_id(table.key, number, table.flow), version, metadata, before)

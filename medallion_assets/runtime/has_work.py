@@ -7,7 +7,7 @@ from medallion_assets.delta.changes import VersionRange
 from medallion_assets.lake.arrivals import is_filled
 from medallion_assets.lake.lost import is_lost
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import has_unfinished_batch, position
+from medallion_assets.lake.position import has_other_upstream, has_unfinished_batch, position
 from medallion_assets.runtime.static_changes import moved_statics
 
 
@@ -18,6 +18,13 @@ def why_not(table: Table, lake: Lake) -> str:
             f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
             f"would bring only new rows. Upstream still holds them all: run `medallion reset {table.key} "
             "--yes`, which takes what is made from it too, and run again to make all of it anew."
+        )
+    if has_other_upstream(table, lake):
+        what, verb = ("its file ledger", "reset") if table.source else ("its upstream", "full_refresh")
+        raise CheckpointMismatch(
+            f"{table.key}: {what} at {lake.upstream_log(table)} was created again since the table took it, "
+            "so that its versions say nothing of what the table has. Nothing was read or written: run "
+            f"`medallion {verb} {table.key}`{' --yes, and run again' if table.source else ''}."
         )
     if has_unfinished_batch(table, lake):
         return ""

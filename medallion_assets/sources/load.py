@@ -18,6 +18,7 @@ from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
 from medallion_assets.sources.load_records import Loaded, load_whole
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.new_ledger import has_new_ledger
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.poison_files import is_of_a_file, unreadable
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
@@ -147,6 +148,8 @@ def catch_up(place: LoadTarget) -> None:
     version was lost is written down again.
     """
     restore(place.state / "schemas", newest_flows(place.path).get("", {}).get("schema", {}))
+    if has_new_ledger(place):
+        return
     app = app_id(place.key, epoch_of(place.path, place.key))
     told = outcomes.recorded_upto(place.ledger, app)
     if position_of(place.path, place.key) <= told:

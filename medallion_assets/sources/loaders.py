@@ -10,12 +10,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.batches import Batch, stamp
+from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.format import check_format
 from medallion_assets.delta.lease import held
-from medallion_assets.delta.position import app_id, position_of
+from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.rollback import roll_back, unfinished
 from medallion_assets.delta.stream import run_streaming_query
 from medallion_assets.session import start_session
@@ -32,6 +32,7 @@ from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.new_ledger import has_new_ledger, ledger_position, not_loaded
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
 
@@ -114,7 +115,7 @@ def load_new(
 
 
 def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
-    newest, at = log.version(place.ledger), position_of(place.path, place.key)
+    newest, at = log.version(place.ledger), ledger_position(place)
     if newest is None or (newest == 0 and not log.row_count(place.ledger)):
         # The first look saw nothing, and said so.
         return False
@@ -147,20 +148,23 @@ def _stream(
     # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
-    position = position_of(place.path, place.key)
+    position = ledger_position(place)
     if not progress.goes_on(checkpoint, position):
         progress.forget(checkpoint)
 
     def write(rows: DataFrame, number: int) -> None:
-        after, version = position_of(place.path, place.key), progress.offset_of(checkpoint, number)
+        after, version = ledger_position(place), progress.offset_of(checkpoint, number)
         if version <= after:
             return
-        metadata = {"run_id": run_id, "table": place.key, "epoch": 0}
+        epoch, ledger = epoch_of(place.path, place.key) + has_new_ledger(place), log.table_id(place.ledger)
+        metadata = {"run_id": run_id, "table": place.key, "epoch": epoch, UPSTREAM: ledger}
         before = log.version(place.quarantine)
-        transaction = Transaction(app_id(place.key, 0), version, metadata, before)
+        transaction = Transaction(app_id(place.key, epoch), version, metadata, before)
         # The files this call discovered itself come after, and are chosen.
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         session = rows.sparkSession
+        if epoch:
+            files = not_loaded(session, files, place)
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
     look_ahead(place, position)
