@@ -46,10 +46,10 @@ class ReplayPlan:
     upto: int
     run_id: str
 
-    def transaction(self, table: Table, step: str = "") -> Transaction:
-        """Return what its commits are signed with."""
-        note = {"run_id": self.run_id, "table": table.key, "query": f"replay-{self.id}", "replay": self.id}
-        return Transaction(f"{table.key}/replay/{self.id}{step}", 0, note)
+    def transaction(self, table: Table) -> Transaction:
+        """Return what its commit on the table is."""
+        metadata = {"run_id": self.run_id, "table": table.key, "replay": self.id}
+        return Transaction(f"{table.key}/replay/{self.id}", 0, metadata, self.version)
 
 
 def chosen(spark: SparkSession, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:

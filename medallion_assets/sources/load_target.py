@@ -11,6 +11,9 @@ from medallion_assets.sources.ledger import root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 
+PROVENANCE = ("_source_file", "_source_modified_at")
+"""Columns of a bronze row that say where it came from."""
+
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 

@@ -100,7 +100,7 @@ def _judged(
     corrupt: int,
     judge: Callable[[DataFrame], None] | None,
 ) -> Validation:
-    transaction = Transaction("validate", 0, {"run_id": "validate", "generation": 0})
+    transaction = Transaction("validate", 0, {"run_id": "validate"})
     staging = Staging(place.state / "staging", place.source)
     growth, records = records_with_schema(spark, files, place, staging, transaction)
     if judge is None:

@@ -107,7 +107,7 @@ def test_an_event_mended_late_takes_its_place_in_history(drop, lake, refreshed, 
     assert [f["city"] for f in found] == ["A", "B", "C"]
 
 
-DEATHS = [("move_entries", "id"), ("recomputed", "id"), ("move_entries", ()), ("append", ())]
+DEATHS = [("move_entries", "id"), ("prepare_recompute", "id"), ("move_entries", ()), ("append", ())]
 
 
 @pytest.mark.parametrize(("at", "keys"), DEATHS)
