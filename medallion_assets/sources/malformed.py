@@ -10,8 +10,7 @@ from medallion_assets.sources.errors import MalformedRecord
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.positions import with_positions
-from medallion_assets.sources.quarantine import OF_REFUSED, POSITION, from_records
+from medallion_assets.sources.quarantine import OF_REFUSED, from_records
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
@@ -31,7 +30,6 @@ def write_malformed(
         # A relative path lies in the pipeline's folder of the lake.
         export(bad, place.path.parent.parent / source.bad_records_path, files)
     if source.malformed == "QUARANTINE":
-        placed = with_positions(bad.drop(POSITION), files, source) if source.format == "csv" else bad
-        entries = from_records(placed, transaction.version, transaction.run_id)
+        entries = from_records(bad, transaction.version, transaction.run_id)
         append(entries, place.quarantine, transaction.of_quarantine)
     bad.unpersist()
