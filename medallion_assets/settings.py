@@ -1,11 +1,12 @@
 """Where the lake, the landing zones and Spark are: one typed object, environment first."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 if sys.version_info >= (3, 11):
@@ -14,6 +15,8 @@ else:
     import tomli as tomllib
 
 FOLDERS = ("lake", "landing", "cache")
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""How an address that is no path begins, as ``s3://`` does."""
 
 
 class Settings(BaseSettings):
@@ -55,6 +58,15 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources of settings, the strongest first: arguments, environment, pyproject.toml."""
         return init_settings, env_settings, _ProjectSettings(settings_cls)
+
+    @field_validator(*FOLDERS, mode="before")
+    @classmethod
+    def _is_a_folder(cls, value: Any) -> Any:
+        if scheme := SCHEME.match(str(value)):
+            raise ValueError(
+                f"{value} is a {scheme[1]}: address, and lakes and landing zones are local or mounted folders"
+            )
+        return value
 
     @property
     def is_one_machine(self) -> bool:

@@ -1,15 +1,37 @@
-"""What each micro-batch did: a small JSON file for each, replaced when the batch is replayed.
+"""What each micro-batch did, as its own commit on the table says: counts, running totals, versions read.
 
-A file carries running totals, so that reading the newest is enough: the cost does not grow with history.
+Every commit of ours carries the newest batch of every flow of the table, so that the newest one is enough,
+whatever another flow, a person or upkeep wrote on top of it.
 """
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-KEPT = 200
-"""Older ones go: the running totals hold what they added, and a listing must not grow with history."""
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import BEFORE, Transaction
+from medallion_assets.delta.row_counts import rows_written
+
+FLOWS, FLOW = "flows", "flow"
+REPROCESSED = "reprocessed"
+"""Of a flow: true once landing files were to be read again on request."""
+
+UPSTREAM = "upstream"
+"""Of a flow: the id of the Delta table whose versions its position counts."""
+
+FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED, UPSTREAM)
+"""Of a commit's metadata, what later batches of the flow ask for."""
+
+NEEDED = ("position", "read", "written", "quarantined")
+"""Numbers that a commit names also where they are 0."""
+
+SHOWN = 200
+"""Batches a report or a rule about the usual looks at."""
+
+NAMED = 100
+"""Replaced files that a commit names one by one."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +39,7 @@ class Batch:
     """One micro-batch's numbers, all in rows but for ``files`` and ``seconds``.
 
     Attributes:
-        number: The micro-batch's number in its checkpoint.
+        position: Upstream version the batch brought its flow to.
         read: Rows the query gave for it, malformed records included; for an aggregate, rows upstream brought.
         written, quarantined, duplicates, dropped: What became of them; for an aggregate, groups written.
         rules: Rows that broke each expectation, those that only warn included.
@@ -30,16 +52,19 @@ class Batch:
         late: Rows of a stateful query that came after their window was closed.
         watermark, open_groups, state_bytes: A stateful query's, after the batch.
         open_rows: Rows in windows that are not closed, and so not written, in append mode.
-        whole: True where the batch took all of upstream anew: totals begin with it.
+        whole: True where the batch took all of upstream: totals begin with it.
         replaced: For files that came again changed: rows before, rows now.
         expanded: Rows written or refused beyond one for each upstream row, where one may give many.
         by_hand: Rows someone removed by hand, as a person accepted.
+        columns, kept: Of bronze: the columns its files were read with, and those the query passed on as they
+            were; None without a query.
         newest_sequence: For a changing dimension: the latest ``sequence_by`` it has taken, as text.
+        untaken: Files of the batch that could not be read, each with the reason.
         total_duplicates, total_dropped, total_missing, total_applied, total_late, total_expanded,
             total_by_hand: Over all batches so far.
     """
 
-    number: int
+    position: int
     read: int
     written: int
     quarantined: int
@@ -70,66 +95,114 @@ class Batch:
     whole: bool = False
     replaced: dict[str, list[int]] = field(default_factory=dict)
     newest_sequence: str = ""
+    untaken: dict[str, str] = field(default_factory=dict)
+    columns: list[str] = field(default_factory=list)
+    kept: list[str] | None = None
     run_id: str = ""
 
+    def following(self, last: "Batch | None") -> "Batch":
+        """Return the batch with its totals: those of the batch before it and its own numbers."""
+        base = None if self.whole else last
 
-def counted_in(folder: Path, query: str, batch: Batch) -> Batch:
-    """Write the batch's file with the totals over all so far, and gives the batch with them."""
-    whole = with_totals(folder, query, batch)
-    record(folder, query, whole)
-    return whole
+        def total(name: str, so_far: str) -> int:
+            return (int(getattr(base, so_far)) if base else 0) + int(getattr(self, name))
 
-
-def record(folder: Path, query: str, batch: Batch) -> None:
-    """Write the batch's file in one rename."""
-    write_json(folder / _file_name(query, batch.number), asdict(batch))
-    for old in sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns)[:-KEPT]:
-        old.unlink()
-
-
-def newest(folder: Path, before_number: int | None = None, query: str = "") -> Batch | None:
-    """Return the last batch recorded; with a number and its query, the last one before that batch."""
-    files = sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns) if folder.is_dir() else []
-    if before_number is not None:
-        # A batch being replayed may stand here already, from the attempt that died.
-        files = [f for f in files if f.name != _file_name(query, before_number)]
-    return Batch(**json.loads(files[-1].read_text())) if files else None
+        return replace(
+            self,
+            total_duplicates=total("duplicates", "total_duplicates"),
+            total_dropped=total("dropped", "total_dropped"),
+            total_missing=total("missing", "total_missing"),
+            total_applied=total("written", "total_applied"),
+            total_late=total("late", "total_late"),
+            total_expanded=total("expanded", "total_expanded"),
+            total_by_hand=total("by_hand", "total_by_hand"),
+            newest_sequence=self.newest_sequence or (base.newest_sequence if base else ""),
+        )
 
 
-def with_totals(folder: Path, query: str, batch: Batch) -> Batch:
-    """Return the batch with the totals over all so far.
+def stamp(transaction: Transaction, path: Path, flow: str, batch: Batch) -> Transaction:
+    """Return the transaction whose commit carries a batch, its totals, and every other flow's newest batch.
 
-    A batch that is replayed stands in the totals already, also in those of records made after it: what
-    it was counted as is taken off before it is counted again.
+    Args:
+        transaction: What is committed; its metadata's ``FACTS`` are kept with the flow.
+        path: The table as it is before the commit.
+        flow: The batch's flow.
+        batch: What the batch does.
     """
-    last, own = newest(folder), folder / _file_name(query, batch.number)
-    old = Batch(**json.loads(own.read_text())) if own.exists() else None
-    begins = batch.whole and old is None
-
-    def total(delta: str, so_far: str) -> int:
-        base = 0 if begins or last is None else int(getattr(last, so_far))
-        return base + int(getattr(batch, delta)) - (int(getattr(old, delta)) if old else 0)
-
-    return replace(
-        batch,
-        total_duplicates=total("duplicates", "total_duplicates"),
-        total_dropped=total("dropped", "total_dropped"),
-        total_missing=total("missing", "total_missing"),
-        total_applied=total("written", "total_applied"),
-        total_late=total("late", "total_late"),
-        total_expanded=total("expanded", "total_expanded"),
-        total_by_hand=total("by_hand", "total_by_hand"),
-        newest_sequence=batch.newest_sequence or (last.newest_sequence if last and not begins else ""),
-    )
+    metadata, flows = transaction.commit_metadata, newest_flows(path)
+    mine = flows.get(flow, {})
+    batch = batch.following(_batch(mine) if mine else None)
+    numbers = asdict(replace(batch, replaced=dict(list(batch.replaced.items())[:NAMED])))
+    told = (n for n, value in numbers.items() if value or n in NEEDED or (n == "kept" and value is not None))
+    numbers = {name: numbers[name] for name in told}
+    facts = {name: metadata[name] for name in FACTS if name in metadata}
+    flows[flow] = {**mine, **facts, "batch": numbers}
+    if "epoch" in facts:
+        flows = {name: _in_epoch(state, int(facts["epoch"])) for name, state in flows.items()}
+    whole = {**metadata, BEFORE: transaction.before, FLOW: flow, FLOWS: flows}
+    return replace(transaction, commit_metadata=whole)
 
 
-def recorded(folder: Path) -> list[Batch]:
-    """Return the batches still kept, oldest first."""
-    files = sorted(folder.glob("*.json"), key=lambda f: f.stat().st_mtime_ns) if folder.is_dir() else []
-    return [Batch(**json.loads(f.read_text())) for f in files]
+def _in_epoch(state: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """Return a flow's state in an epoch; what begins one rewrote and counted the rows of every flow.
+
+    Each flow goes on from its position, with totals of its own from there.
+    """
+    if state.get("epoch", 0) == epoch:
+        return dict(state)
+    numbers = {name: value for name, value in state["batch"].items() if not name.startswith("total_")}
+    return {**state, "epoch": epoch, "batch": numbers}
 
 
-def write_json(file: Path, content: dict[str, Any]) -> None:
+def newest_flows(path: Path, upto: int | None = None) -> dict[str, dict[str, Any]]:
+    """Return what the newest commit of ours says of each flow, empty where there is none.
+
+    Args:
+        path: The table.
+        upto: The newest version that is looked at.
+    """
+    for info in log.newest_commits(path, upto):
+        metadata = log.commit_metadata_of(info)
+        if FLOWS in metadata:
+            return _filled(metadata, info)
+    return {}
+
+
+def newest(path: Path, flow: str = "") -> Batch | None:
+    """Return the newest batch of a flow, None where none is committed."""
+    state = newest_flows(path).get(flow)
+    return _batch(state) if state else None
+
+
+def recorded(path: Path, flow: str = "", limit: int = SHOWN) -> list[Batch]:
+    """Return a flow's last batches, oldest first."""
+    found: list[Batch] = []
+    for info in log.newest_commits(path):
+        metadata = log.commit_metadata_of(info)
+        if FLOWS in metadata and metadata.get(FLOW) == flow and flow in metadata[FLOWS]:
+            found.append(_batch(_filled(metadata, info)[flow]))
+        if len(found) == limit:
+            break
+    return found[::-1]
+
+
+_KNOWN = {f.name for f in fields(Batch)}
+
+
+def _batch(state: Mapping[str, Any]) -> Batch:
+    return Batch(**{name: value for name, value in state["batch"].items() if name in _KNOWN})
+
+
+def _filled(metadata: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the flows of a commit; rows a MERGE wrote are known by its own metrics only (``written`` -1)."""
+    flows = {flow: dict(state) for flow, state in metadata[FLOWS].items()}
+    mine = flows.get(metadata.get(FLOW, ""))
+    if mine and mine["batch"]["written"] < 0:
+        mine["batch"] = {**mine["batch"], "written": rows_written(info)}
+    return flows
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file so that a reader sees the old one or the new one, whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(".draft")
@@ -137,5 +210,12 @@ def write_json(file: Path, content: dict[str, Any]) -> None:
     draft.replace(file)
 
 
-def _file_name(query: str, number: int) -> str:
-    return f"{query}-{number:09d}.json"
+def batches_between(path: Path, flow: str, after: int) -> Iterator[Batch]:
+    """Return a flow's batches that brought it beyond a position, newest first."""
+    for info in log.newest_commits(path):
+        metadata = log.commit_metadata_of(info)
+        if FLOWS in metadata and metadata.get(FLOW) == flow:
+            batch = _batch(_filled(metadata, info)[flow])
+            if batch.position <= after:
+                return
+            yield batch

@@ -10,9 +10,6 @@ from medallion_assets.delta import log
 
 CHANGE_TYPE = "_change_type"
 CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
-FEW = 100
-"""Commits whose log entries are read in a few milliseconds."""
-
 ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
@@ -31,7 +28,7 @@ class VersionRange:
 
 def only_appends(path: Path, versions: VersionRange) -> bool:
     """Return true where no commit of the range removed or changed a row, by its log entries alone."""
-    # A stream that starts anew is given the table as it stands, which is all additions.
+    # A stream without a position is given the table as it is, which is all additions.
     return versions.after < 0 or not any(
         _did(path, v, "remove") for v in range(versions.after + 1, versions.upto + 1)
     )
@@ -43,14 +40,11 @@ def moves_data(path: Path, versions: VersionRange) -> bool:
     return versions.after < 0 or any(_did(path, v, "add", "remove") for v in commits)
 
 
-def as_commits(spark: SparkSession, path: Path) -> DataFrame:
-    """Return a table that only grows as a stream, a micro-batch for each of its commits of one file."""
+def as_commits(spark: SparkSession, path: Path, position: int) -> DataFrame:
+    """Return a table that only grows as a stream, a micro-batch for each of its commits after a position."""
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
-    newest = log.version(path)
-    if newest is not None and newest < FEW and not any(_took(path, v) for v in range(newest + 1)):
-        # A new stream else begins with the table as it stands, which Delta makes out with Spark jobs: 2 s in
-        # a new process. One that has a checkpoint goes on from there in any case.
-        reader = reader.option("startingVersion", 0)
+    if position >= 0 or _entry(path, 0).exists():
+        reader = reader.option("startingVersion", position + 1)
     return reader.load(str(path))
 
 
@@ -83,9 +77,8 @@ def removed(rows: DataFrame) -> DataFrame:
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
 
 
-def _took(path: Path, version: int) -> bool:
-    entry = path / "_delta_log" / f"{version:020d}.json"
-    return not entry.exists() or '{"remove":' in entry.read_text("utf-8")
+def _entry(path: Path, version: int) -> Path:
+    return path / "_delta_log" / f"{version:020d}.json"
 
 
 def _did(path: Path, version: int, *named: str) -> bool:

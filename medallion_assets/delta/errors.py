@@ -32,5 +32,17 @@ class DamagedTable(RuntimeError):
         )
 
 
+class LakeFormatUnknown(RuntimeError):
+    """A lake was written by a release of another format; nothing was read or written."""
+
+    def __init__(self, root: Path, found: object, known: int) -> None:
+        """Name the lake, its format and the one this release reads and writes."""
+        what = "says no format" if found is None else f"is of format {found}"
+        super().__init__(
+            f"the lake at {root} has tables and {what}, while this release reads and writes format {known}; "
+            "nothing was read or written: use the release that wrote it, or an empty folder and run again."
+        )
+
+
 class TableBusy(RuntimeError):
     """Another run holds the table; nothing was read or written."""

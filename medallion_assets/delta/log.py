@@ -51,6 +51,11 @@ def version(path: Path) -> int | None:
     return opened(path).version() if exists(path) else None
 
 
+def table_id(path: Path) -> str:
+    """Return the id Delta gave the table when it was created, empty where there is none."""
+    return str(opened(path).metadata().id) if exists(path) else ""
+
+
 def row_count(path: Path, at_version: int | None = None) -> int:
     """Return the rows the log says were committed up to a version, 0 where there is no table."""
     if not exists(path) or (at_version is not None and at_version < 0):
@@ -64,8 +69,8 @@ def properties(path: Path) -> dict[str, str]:
     return dict(opened(path).metadata().configuration) if exists(path) else {}
 
 
-def committed_batch(path: Path, app_id: str) -> int:
-    """Return the last micro-batch this writer committed, -1 where it committed none."""
+def committed_version(path: Path, app_id: str) -> int:
+    """Return the version that an application id last committed, -1 where it committed none."""
     if not exists(path):
         return -1
     found = opened(path).transaction_version(app_id)
@@ -141,13 +146,27 @@ def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
     return [json.loads(line) for line in entry.read_text("utf-8").split("\n") if line]
 
 
-def last_commit_metadata(path: Path, key: str, flow: str = "") -> Any:
-    """Return what the newest commit of a flow that carries our note says under ``key``, else None."""
-    for commit in history(path, 50):
-        note = commit_metadata_of(commit)
-        if key in note and note.get("flow", "") == flow:
-            return note[key]
-    return None
+def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
+    """Return what the commits say of themselves, newest first, as far back as the log keeps entries.
+
+    Read one by one: whoever asks for the newest commit of a kind stops there. ``commitInfo`` is a line of its
+    own at the head of an entry, so that the files of a large commit are not parsed.
+
+    Args:
+        path: The table.
+        upto: The newest version to begin with; the table's newest where it is None.
+
+    Returns:
+        ``commitInfo`` of each commit, with its ``version``.
+    """
+    newest = version(path) if upto is None else upto
+    for number in range(newest, -1, -1) if newest is not None else ():
+        entry = path / "_delta_log" / f"{number:020d}.json"
+        if not entry.exists():
+            return
+        with entry.open("rb") as lines:
+            infos = (json.loads(line)["commitInfo"] for line in lines if line.startswith(b'{"commitInfo"'))
+            yield {**next(infos, {}), "version": number}
 
 
 def commit_metadata_of(commit: dict[str, Any]) -> dict[str, Any]:

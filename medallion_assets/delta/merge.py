@@ -14,6 +14,10 @@ from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import TIMES, Transaction, append, configured
 from medallion_assets.delta.names import quoted
 
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
+TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+
 GONE = working.GONE
 """A column of the rows to merge: true where the row only says that its key is to go."""
 
@@ -73,11 +77,9 @@ def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -
 @contextmanager
 def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
     """Signs the block's commits, which MERGE and DELETE take from the session alone."""
-    options = {
-        "spark.databricks.delta.write.txnAppId": transaction.app_id,
-        "spark.databricks.delta.write.txnVersion": str(transaction.batch_id),
-        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(transaction.commit_metadata),
-    }
+    options = {USER_METADATA: json.dumps(transaction.commit_metadata)}
+    if transaction.app_id:
+        options |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
     with configured(spark, options | TIMES):
         yield
 

@@ -3,6 +3,7 @@
 As SQL, and not as one ``Column`` for each: building a thousand of those through the JVM gateway took 17 s.
 """
 
+import re
 from collections.abc import Iterable
 
 RESERVED = "__medallion_"
@@ -12,6 +13,11 @@ RESERVED = "__medallion_"
 def quoted(name: str) -> str:
     """Return a column name in backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def no_pattern(path: str) -> str:
+    """Return a path as Spark's readers of files take it, to whom ``{``, ``*`` and the like are a pattern."""
+    return re.sub(r"([{}*?\[\]\\])", r"\\\1", path)
 
 
 def literal(text: str) -> str:

@@ -2,57 +2,42 @@
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from medallion_assets.delta.errors import DamagedCheckpoint
 
 
-@dataclass(frozen=True)
-class Position:
-    """A place in an upstream Delta log.
-
-    Attributes:
-        version: The last upstream version taken whole; -1 where none was.
-        partly: True where the version after it was begun: some of its files are taken, some are not.
-    """
-
-    version: int
-    partly: bool = False
+def committed_position(checkpoint: Path) -> int:
+    """Return the upstream version up to which every micro-batch was committed, -1 where none was."""
+    return offset_of(checkpoint, last_number(checkpoint / "commits"))
 
 
-START = Position(-1)
+def planned_position(checkpoint: Path) -> int:
+    """Return the upstream version at which the newest planned micro-batch ends, -1 where none was planned."""
+    return offset_of(checkpoint, last_number(checkpoint / "offsets"))
 
 
-def committed_position(checkpoint: Path, feed: bool = False) -> Position:
-    """Return the place up to which every micro-batch was committed; ``feed`` as in ``offset_of``."""
-    return offset_of(checkpoint, last_number(checkpoint / "commits"), feed)
+def offset_of(checkpoint: Path, batch_id: int) -> int:
+    """Return the upstream version a micro-batch ends at, -1 where there is no such batch.
 
-
-def offset_of(checkpoint: Path, batch_id: int, feed: bool = False) -> Position:
-    """Return the place a micro-batch ends at, the start where there is no such batch.
-
-    Args:
-        checkpoint: The stream's checkpoint.
-        batch_id: The micro-batch.
-        feed: True for a stream of changes that takes versions whole: it may end on a version's last
-            change without saying that there is none after it.
+    A micro-batch takes versions whole: every commit of a ledger is one file, and a stream of changes is not
+    cut. So an offset inside a version is that version's last.
 
     Raises:
-        DamagedCheckpoint: Its file is cut off or no offset at all.
+        DamagedCheckpoint: The file of its offset is cut off or holds none.
     """
     planned = checkpoint / "offsets" / str(batch_id)
     if batch_id < 0 or not planned.exists():
-        return START
+        return -1
     try:
         for line in planned.read_text().splitlines():
-            offset = _offset(line)
-            if offset is not None:
-                return _position(offset, feed)
+            offset = json.loads(line) if line.startswith("{") else {}
+            if "reservoirVersion" in offset:
+                # A negative index means that nothing of reservoirVersion itself was taken yet.
+                return int(offset["reservoirVersion"]) - (int(offset["index"]) < 0)
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"{planned} cannot be read") from error
-    return START
+    return -1
 
 
 def last_number(folder: Path) -> int:
@@ -64,6 +49,33 @@ def last_number(folder: Path) -> int:
 def is_interrupted(checkpoint: Path) -> bool:
     """Return true where a micro-batch was planned and not committed."""
     return last_number(checkpoint / "offsets") > last_number(checkpoint / "commits")
+
+
+def unplan(checkpoint: Path) -> None:
+    """Drop a micro-batch that was planned and not committed: the stream plans again."""
+    if is_interrupted(checkpoint):
+        planned = checkpoint / "offsets" / str(last_number(checkpoint / "offsets"))
+        planned.with_name(f".{planned.name}.crc").unlink(missing_ok=True)
+        planned.unlink()
+
+
+def agrees(checkpoint: Path, position: int) -> bool:
+    """Return true where a checkpoint goes on from a table's position, or is about to repeat its last batch.
+
+    Any other was lost in part, put back from an older copy, or is ahead of a table that was put back.
+    """
+    if committed_position(checkpoint) == position:
+        return True
+    return is_interrupted(checkpoint) and planned_position(checkpoint) == position
+
+
+def goes_on(checkpoint: Path, position: int) -> bool:
+    """Return true where a stream without state goes on from a table's position with this checkpoint.
+
+    With any other, and with a batch that was planned and did not end, it begins with a new one at the
+    position, and takes all there is then.
+    """
+    return not is_interrupted(checkpoint) and committed_position(checkpoint) == position
 
 
 def query_id(checkpoint: Path) -> str:
@@ -83,16 +95,3 @@ def forget(checkpoint: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         checkpoint.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def _offset(line: str) -> dict[str, Any] | None:
-    if not line.startswith("{"):
-        return None
-    found = json.loads(line)
-    return found if "reservoirVersion" in found else None
-
-
-def _position(offset: dict[str, Any], feed: bool) -> Position:
-    # A negative index means that nothing of reservoirVersion itself was taken yet.
-    version, begun = int(offset["reservoirVersion"]), int(offset["index"]) >= 0
-    return Position(version) if feed and begun else Position(version - 1, partly=begun)

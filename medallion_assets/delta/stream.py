@@ -1,17 +1,15 @@
-"""A streaming query over what is new, run to its end, with each micro-batch stamped."""
+"""A streaming query over what is new, run to its end."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from medallion_assets.delta import log, progress
 from medallion_assets.delta.callbacks import Calls
-from medallion_assets.delta.commit import Transaction
 
 Write = Callable[[DataFrame, int], None]
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -95,39 +93,3 @@ def _state(progress: StreamingQueryProgress) -> State:
         sum(o.numRowsTotal for o in operators),
         sum(o.memoryUsedBytes for o in operators),
     )
-
-
-def drop_older_copy(key: str, path: Path, checkpoint: Path) -> bool:
-    """Drop a checkpoint that was put back from an older copy; gives whether it was one.
-
-    Its table has committed batches it never planned. Going on with it would give new rows the numbers of
-    those, and Delta would take them for repeats and ignore them without a word.
-    """
-    query = progress.query_id(checkpoint)
-    planned = progress.last_number(checkpoint / "offsets")
-    if not query or log.committed_batch(path, f"{key}/{query}") <= planned:
-        return False
-    progress.forget(checkpoint)
-    return True
-
-
-def transaction_of(
-    key: str, path: Path, checkpoint: Path, number: int, run_id: str, feed: bool = False, flow: str = ""
-) -> Transaction:
-    """Return a micro-batch's transaction.
-
-    Its note carries the streaming query's id and the generation: how many checkpoints the table had
-    before this one. Above 0, records may meet themselves again.
-    """
-    query = progress.query_id(checkpoint)
-    last = log.last_commit_metadata(path, "generation", flow)
-    same = last is None or log.last_commit_metadata(path, "query", flow) == query
-    generation = int(last or 0) + (0 if same else 1)
-    place = progress.offset_of(checkpoint, number, feed)
-    note: dict[str, Any] = {"run_id": run_id, "table": key, "query": query, "generation": generation,
-                            "batch": number}  # fmt: skip
-    if flow:
-        note["flow"] = flow
-    if not place.partly:
-        note["upstream_version"] = place.version
-    return Transaction(f"{key}/{query}", number, note)

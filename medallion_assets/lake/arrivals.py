@@ -5,9 +5,10 @@ import time
 from collections.abc import Collection
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import log, progress
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.lease import held
+from medallion_assets.delta.position import position_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import discover
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
@@ -66,5 +67,6 @@ def load_target_of(table: Table, lake: Lake) -> LoadTarget:
 
 def is_filled(table: Table, lake: Lake) -> bool:
     """Return true where a table that is filled once has been."""
-    checkpoint = lake.state(table, "checkpoint")
-    return table.once and log.exists(lake.path(table)) and not progress.is_interrupted(checkpoint)
+    return table.once and 0 <= (log.version(lake.ledger(table)) or 0) <= position_of(
+        lake.path(table), table.key
+    )

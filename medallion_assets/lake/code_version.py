@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from medallion_assets.declare.pipeline import Pipeline
 from medallion_assets.declare.table import Read, Table
-from medallion_assets.delta import log
+from medallion_assets.delta.batches import newest_flows
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources.quarantine import RULE
 
@@ -62,8 +62,8 @@ def changed_parts(table: Table, lake: Lake) -> list[str]:
 
 def committed_code(table: Table, lake: Lake) -> str | None:
     """Return the code version the table's newest commits were made by; None where none says so."""
-    version = log.last_commit_metadata(lake.path(table), "code", table.flow)
-    return None if version is None else str(version)
+    found = newest_flows(lake.path(table)).get(table.flow, {}).get("code")
+    return None if found is None else str(found)
 
 
 def _read_text(read: Read) -> tuple[object, ...]:

@@ -7,10 +7,12 @@ from medallion_assets.sources import file_status as outcomes
 
 
 def is_lost(table: Table, lake: Lake) -> bool:
-    """Return true where the table is gone, and batches of its checkpoint wrote it.
+    """Return true where the table is gone, and batches wrote it.
 
     Batches whose files were all refused, or gone before they were read, leave no table behind.
     """
-    if log.exists(lake.path(table)) or progress.last_number(lake.state(table, "checkpoint") / "commits") < 0:
+    if log.exists(lake.path(table)):
         return False
-    return not table.source or outcomes.any_loaded(lake.ledger(table))
+    if table.source:
+        return outcomes.any_loaded(lake.ledger(table))
+    return progress.last_number(lake.state(table, "checkpoint") / "commits") >= 0

@@ -24,6 +24,10 @@ class Lake:
         """The Delta table."""
         return self.root / table.pipeline / table.layer / table.name
 
+    def histories(self, table: Table) -> list[Path]:
+        """The tables whose commits tell what was done to this one, oldest first."""
+        return [self.path(table)]
+
     def quarantine(self, table: Table) -> Path:
         """The Delta table of rows it refused."""
         return self.root / table.pipeline / "quarantine" / quarantine_name(table)

@@ -1,95 +1,98 @@
-"""Where a table's stream begins and how far it has come, from its checkpoint, its commits and its notes."""
+"""Where a table is: its epoch, its position upstream, and whether its checkpoint is of that position."""
 
 import json
+from dataclasses import replace
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.batches import write_json
-from medallion_assets.delta.changes import VersionRange
-from medallion_assets.delta.progress import Position
+from medallion_assets.delta.batches import UPSTREAM, Batch, newest, newest_flows
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.position import app_id, epoch_of, position_of
+from medallion_assets.delta.rollback import unfinished
+from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake
 
-
-def position(table: Table, lake: Lake) -> Position:
-    """Return the place in the log upstream up to which the table's micro-batches are committed."""
-    return progress.committed_position(lake.state(table, "checkpoint"), feed=not table.source)
+STATE = "stream_state.json"
+"""Beside the checkpoint: what Spark said of the state after the newest batch, for people to read."""
 
 
-def starting_version(table: Table, lake: Lake) -> int | None:
-    """Return the upstream version a new checkpoint begins with; None for the table as it stands.
+FULL_REFRESH = "full_refresh"
+"""In the metadata of the commit of a full refresh."""
 
-    It is written down before the first batch is planned: a batch planned under one start and replayed
-    under another would take rows twice, or not at all.
+
+def epoch(table: Table, lake: Lake) -> int:
+    """Return the table's epoch."""
+    return epoch_of(lake.path(table), table.key)
+
+
+def position(table: Table, lake: Lake) -> int:
+    """Return the upstream version up to which the table's rows are committed, -1 for none."""
+    return position_of(lake.path(table), table.key, table.flow)
+
+
+def newest_batch(table: Table, lake: Lake) -> Batch | None:
+    """Return the table's (or flow's) newest committed batch, None where there is none."""
+    batch, told = newest(lake.path(table), table.flow), lake.state(table, STATE)
+    if batch is None or not table.stateful or not told.exists():
+        return batch
+    state = json.loads(told.read_text())
+    if state.pop("position") != batch.position:
+        return batch
+    return replace(batch, **state)
+
+
+def has_unfinished_batch(table: Table, lake: Lake) -> bool:
+    """Return true where a batch died between its commit to the quarantine and the one to the table."""
+    return unfinished(lake.path(table), lake.quarantine(table)) is not None
+
+
+def has_other_upstream(table: Table, lake: Lake) -> bool:
+    """Return true where upstream is another Delta table than the one the position counts versions of."""
+    known = newest_flows(lake.path(table)).get(table.flow, {}).get(UPSTREAM)
+    now = log.table_id(lake.upstream_log(table))
+    return bool(known and now) and known != now
+
+
+def checkpoint_agrees(table: Table, lake: Lake) -> bool:
+    """Return true where the stream can go on with its checkpoint.
+
+    A checkpoint with state has to be the very one that the table's newest batch was written with.
     """
-    file, checkpoint = lake.state(table, "start.json"), lake.state(table, "checkpoint")
-    planned = progress.last_number(checkpoint / "offsets") >= 0
-    told = json.loads(file.read_text()) if file.exists() else {}
-    if planned or told.get("anew"):
-        version = told.get("version")
-        return None if version is None else int(version)
-    taken = -1 if table.stateful else last_taken(table, lake)
-    begins = None if taken < 0 else taken + 1
-    write_json(file, {"version": begins})
-    return begins
+    checkpoint, at = lake.state(table, "checkpoint"), position(table, lake)
+    if not table.stateful:
+        return progress.goes_on(checkpoint, at)
+    if at < 0 or not progress.agrees(checkpoint, at):
+        return progress.committed_position(checkpoint) == at
+    written_with = newest_flows(lake.path(table)).get(table.flow, {}).get("checkpoint")
+    return progress.query_id(checkpoint) == written_with
 
 
-def noted_version(table: Table, lake: Lake) -> int:
-    """Return the upstream version that the commits of a table without a checkpoint say it stands for.
+def transaction(
+    table: Table,
+    lake: Lake,
+    version: int,
+    run_id: str,
+    in_epoch: int | None = None,
+    app: str = "",
+) -> Transaction:
+    """Return the transaction of a batch.
 
-    -1 where its checkpoint says so itself, or where it is to begin with all of upstream.
+    Args:
+        table: The table.
+        lake: Where it is.
+        version: The upstream version the batch brings it to.
+        run_id: Who asked.
+        in_epoch: The epoch the commit belongs to; the table's own where it is None.
+        app: Another application id than the stream's.
     """
-    file = lake.state(table, "start.json")
-    planned = progress.last_number(lake.state(table, "checkpoint") / "offsets") >= 0
-    anew = file.exists() and json.loads(file.read_text()).get("anew")
-    if planned or anew or table.stateful or table.source:
-        return -1
-    return last_taken(table, lake)
-
-
-def stands_for(table: Table, lake: Lake) -> int:
-    """Return the upstream version whose rows stand in the table, by its checkpoint or else its commits."""
-    version = position(table, lake).version
-    return version if version >= 0 else last_taken(table, lake)
-
-
-def last_taken(table: Table, lake: Lake) -> int:
-    """Return the upstream version that the table's newest commit says it was made of, -1 for none."""
-    taken = log.last_commit_metadata(lake.path(table), "upstream_version", table.flow)
-    return -1 if taken is None else int(taken)
-
-
-def versions_of(table: Table, lake: Lake, number: int) -> VersionRange:
-    """Return the upstream versions a micro-batch takes."""
-    checkpoint = lake.state(table, "checkpoint")
-    upto = progress.offset_of(checkpoint, number, feed=True).version
-    if number > 0:
-        return VersionRange(progress.offset_of(checkpoint, number - 1, feed=True).version, upto)
-    begins = starting_version(table, lake)
-    return VersionRange(-1 if begins is None else begins - 1, upto)
-
-
-def begin_anew(table: Table, lake: Lake) -> None:
-    """Make the table's next batch take all of upstream and replace what stands."""
-    write_json(lake.state(table, "start.json"), {"version": None, "anew": True})
-    forget_checkpoint(table, lake)
-
-
-def forget_checkpoint(table: Table, lake: Lake) -> None:
-    """Drop the checkpoint: the next batch begins where the table's own commits say it stands."""
-    progress.forget(lake.state(table, "checkpoint"))
-
-
-def has_begun(table: Table, lake: Lake) -> None:
-    """Forgets that the table was to begin anew, once a batch of it is committed."""
-    file = lake.state(table, "start.json")
-    if file.exists() and json.loads(file.read_text()).get("anew"):
-        write_json(file, {"version": None})
-
-
-def idle_at(table: Table, lake: Lake, version: int | None = None) -> int:
-    """Return, or with a version sets, the upstream version up to which there was nothing to take."""
-    file = lake.state(table, "idle.json")
-    if version is not None:
-        write_json(file, {"version": version})
-        return version
-    return int(json.loads(file.read_text())["version"]) if file.exists() else -1
+    number = epoch(table, lake) if in_epoch is None else in_epoch
+    metadata = {
+        "run_id": run_id,
+        "table": table.key,
+        "epoch": number,
+        "code": code_version(table),
+        "checkpoint": progress.query_id(lake.state(table, "checkpoint")),
+        UPSTREAM: log.table_id(lake.upstream_log(table)),
+    }
+    before = log.version(lake.quarantine(table))
+    return Transaction(app or app_id(table.key, number, table.flow), version, metadata, before)

@@ -4,10 +4,10 @@ import getpass
 import uuid
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches
-from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.batches import Batch, stamp
+from medallion_assets.delta.commit import Transaction, commit_nothing
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.lake.writer import sole_writer
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, refused
 from medallion_assets.quality.by_hand import hand_made
@@ -43,16 +43,15 @@ def accept_changes(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -
 
 
 def _record(table: Table, lake: Lake, spark: Spark, asked: VerbRequest, rows: int) -> None:
-    run = asked.run_id or uuid.uuid4().hex
-    note = {"run_id": run, "table": table.key, "query": f"accept-{run}"}
-    said = {"accepted": {"rows": rows, "why": asked.why, "who": _user()}}
-    path = lake.path(table)
-    none = spark().read.format("delta").load(str(path)).limit(0)
-    append(none, path, Transaction(f"{table.key}/accept/{run}", 0, note | said))
-    last = batches.newest(lake.state(table, "batches"))
-    batch = Batch(0, 0, 0, 0, by_hand=rows, statics=dict(last.statics) if last else {}, run_id=run,
-                  strategy=f"removed by hand, accepted: {asked.why}")  # fmt: skip
-    batches.counted_in(lake.state(table, "batches"), note["query"], batch)
+    run, path, last = asked.run_id or uuid.uuid4().hex, lake.path(table), newest_batch(table, lake)
+    batch = Batch(
+        position(table, lake), 0, 0, 0, by_hand=rows, statics=dict(last.statics) if last else {}, run_id=run,
+        strategy=f"removed by hand, accepted: {asked.why}", open_rows=last.open_rows if last else 0,
+    )  # fmt: skip
+    accepted = {"rows": rows, "why": asked.why, "who": _user()}
+    metadata = {"run_id": run, "table": table.key, "accepted": accepted}
+    signed = Transaction(f"{table.key}/accept/{run}", 0, metadata)
+    commit_nothing(spark(), path, stamp(signed, path, table.flow, batch))
 
 
 def _user() -> str:

@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import log
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
 from medallion_assets.quality.conservation import balance
 from medallion_assets.sources import file_status
@@ -68,7 +69,7 @@ def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
 def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
     """Return by path the contents whose records the table holds, oldest first; one where they replace."""
     admitted = f"SELECT * FROM ledger WHERE status = '{ledgers.ADMITTED}' ORDER BY sequence"
-    became, replaces = file_status.newest(place.ledger), replaces_files(place.source, place.state)
+    became, replaces = file_status.newest(place.ledger), replaces_files(place.source, place.path)
     loaded: dict[str, list[dict[str, Any]]] = {}
     for entry in ledgers.rows(place.ledger, admitted):
         row = became.get(int(str(entry["sequence"])))
@@ -109,7 +110,7 @@ def _of_rows(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
             counted = spark.read.format("delta").load(str(path)).count()
             if counted != log.row_count(path):
                 yield f"{path} holds {counted} rows, its log says {log.row_count(path)}"
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     if last and last.total_missing:
         yield f"{last.total_missing} records were missing when they were to be read"
 

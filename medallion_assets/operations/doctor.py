@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta import log, progress
 from medallion_assets.delta.authors import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.delta.lease import is_held
 from medallion_assets.lake.code_version import PARTS, changed_parts
 from medallion_assets.lake.lost import is_lost
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import position
-from medallion_assets.operations.before_image import remembered
+from medallion_assets.lake.position import has_unfinished_batch, newest_batch, position
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
+from medallion_assets.operations.undo import last_full_refresh
 from medallion_assets.quality.conservation import balance
 from medallion_assets.replay.replay import is_pending
 from medallion_assets.sources.quarantine import held_rows
@@ -35,12 +35,12 @@ def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRe
 
 def _examined(table: Table, lake: Lake) -> VerbResult:
     problems, notes = list(_problems(table, lake)), list(_notes(table, lake))
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     place, upstream = position(table, lake), lake.upstream_log(table)
     found = {
-        "taken_up_to": place.version,
+        "taken_up_to": place,
         "upstream_at": log.version(upstream),
-        "days_left": days_left(upstream, place.version + 1),
+        "days_left": days_left(upstream, place + 1),
         "quarantined": held_rows(lake.quarantine(table)),
         "log_bytes": _size(lake.path(table) / "_delta_log"),
         "watermark": last.watermark if last else "",
@@ -52,7 +52,7 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
 
 def _notes(table: Table, lake: Lake) -> Iterator[str]:
     """Return what a person may wonder about, and need not act on: no run would fail or lose anything."""
-    begun = log.exists(lake.path(table)) and not lake.state(table, "checkpoint").exists()
+    begun = position(table, lake) >= 0 and not lake.state(table, "checkpoint").exists()
     if begun and table.stateful:
         yield "well; its checkpoint is gone, and the next run that has rows to take rebuilds its state"
     elif begun:
@@ -61,12 +61,14 @@ def _notes(table: Table, lake: Lake) -> Iterator[str]:
 
 def _problems(table: Table, lake: Lake) -> Iterator[str]:
     checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
-    begun = progress.last_number(checkpoint / "commits") >= 0
     if is_lost(table, lake):
         yield "its table is gone and its checkpoint is not: run reset, then run"
         return
+    # A checkpoint that cannot be read is a problem, though the table's commits are what counts.
+    planned, at = progress.planned_position(checkpoint), position(table, lake)
     stopped = not is_held(lake.state(table, "lease"))
-    if progress.is_interrupted(checkpoint) and stopped:
+    died = has_unfinished_batch(table, lake) or (progress.is_interrupted(checkpoint) and planned > at)
+    if died and stopped:
         # Spark refuses a batch whose query no longer fits its state, however often it is run.
         state = table.stateful and {*PARTS[:2], PARTS[3]} & set(changed_parts(table, lake))
         yield (
@@ -76,20 +78,23 @@ def _problems(table: Table, lake: Lake) -> Iterator[str]:
         )
     if is_pending(table, lake) and stopped:
         yield "a replay was interrupted: run, and it is finished"
-    place, upstream = position(table, lake), lake.upstream_log(table)
-    if begun and _is_cut_off(upstream, place.version + 1):
-        yield f"upstream no longer keeps the log of version {place.version + 1}: run full_refresh"
+    upstream = lake.upstream_log(table)
+    if at >= 0 and _is_cut_off(upstream, at + 1):
+        yield f"upstream no longer keeps the log of version {at + 1}: run full_refresh"
     books = balance(table, lake)
-    if log.exists(path) and not books.holds and not progress.is_interrupted(checkpoint):
+    if log.exists(path) and not books.holds and not died:
         yield f"its books do not hold ({books}): run audit, then full_refresh"
     for version, operation in _by_hand(table, lake)[:1]:
         yield f"version {version} was written by hand ({operation}), not by a run: run full_refresh"
 
 
 def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
-    # What a full refresh replaced is nobody's any more; bronze is what landed, which audit recounts.
-    replaced = remembered(table, lake).get("versions", {}).get("table")
-    return [] if table.source else written_by_hand(lake.path(table), -1 if replaced is None else replaced)
+    if table.source:
+        # Bronze is what landed, which audit recounts.
+        return []
+    # What a full refresh replaced is nobody's any more.
+    refresh = last_full_refresh(table, lake)
+    return written_by_hand(lake.path(table), int(refresh["version"]) if refresh else -1)
 
 
 def days_left(upstream: Path, needed: int) -> float | None:

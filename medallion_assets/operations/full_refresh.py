@@ -1,4 +1,4 @@
-"""``full_refresh``: a table recomputed aside, from all of upstream, and published where its books hold."""
+"""``full_refresh``: a table rewritten from all of upstream in one commit, where its books hold."""
 
 import uuid
 from dataclasses import replace
@@ -6,22 +6,21 @@ from dataclasses import replace
 from medallion_assets.declare.errors import GateClosed
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
+from medallion_assets.delta.commit import commit_nothing
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import begin_anew
-from medallion_assets.lake.staging import StagedLake, staged
+from medallion_assets.lake.position import newest_batch, position, transaction
 from medallion_assets.lake.writer import sole_writer
-from medallion_assets.operations.before_image import remember
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
 from medallion_assets.quality.conservation import balance
-from medallion_assets.quality.gate import refuse_unfit
 from medallion_assets.runs.refresh import take_new
+from medallion_assets.runtime.query import take_all_rows
 
 
 def full_refresh(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Make the table anew from all of upstream: built aside, compared, and put in the old one's place.
+    """Recompute the table from all of upstream: staged, compared, and published in one commit.
 
     Readers see the old rows until then. Where the new ones do not balance with upstream, or the run
-    fails, nothing is published. What stood is remembered for ``undo``.
+    fails, nothing is published. ``undo`` puts the old version back.
 
     Raises:
         TableBusy: Another process writes the table.
@@ -37,21 +36,25 @@ def full_refresh(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> 
         return VerbResult(
             table.key, words, upstream, "table, quarantine and checkpoint", downstream_of(table)
         )
+    run_id = asked.run_id or uuid.uuid4().hex
     try:
-        with sole_writer(table, lake), staged(table, lake) as aside:
-            _make_anew(table, aside, spark, asked.run_id)
-            remember(table, lake)
+        with sole_writer(table, lake):
+            _rewrite(table, lake, spark, run_id)
     except GateClosed as closed:
         return VerbResult(table.key, f"refused: {closed}", well=False)
     words = f"recomputed: {rows} rows before, {log.row_count(path)} now; {balance(table, lake)}"
     return VerbResult(table.key, words, upstream, "table, quarantine and checkpoint", downstream_of(table))
 
 
-def _make_anew(table: Table, aside: StagedLake, spark: Spark, run_id: str) -> None:
-    for stream in (table, *table.flows):
-        begin_anew(stream, aside)
-    take_new(replace(table, write_audit_publish=False), aside, spark, run_id or uuid.uuid4().hex)
-    refuse_unfit(table, aside)
+def _rewrite(table: Table, lake: Lake, spark: Spark, run_id: str) -> None:
+    if newest_batch(table, lake) is None:
+        take_new(table, lake, spark, run_id)
+        return
+    take_all_rows(replace(table, write_audit_publish=True), lake, spark(), run_id)
+    for flow in table.flows:
+        # Its rows were rewritten with the others; its own identifier says so from now on, too.
+        if position(flow, lake) >= 0:
+            commit_nothing(spark(), lake.path(table), transaction(flow, lake, position(flow, lake), run_id))
 
 
 def _missing_sources(table: Table, lake: Lake) -> str:

@@ -8,10 +8,13 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
+from medallion_assets.delta.batches import FLOW, FLOWS, newest_flows
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.merge import signed
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import idle_at, position
 from medallion_assets.lake.writer import sole_writer
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
+from medallion_assets.runtime.has_work import is_behind
 from medallion_assets.sources.file_status import outcomes_of
 
 LEAST_DAYS = 7
@@ -53,12 +56,15 @@ def _behind(table: Table, lake: Lake) -> list[str]:
     readers = [t for t in table.registry.values() if t.streams_from and t.streams_from.key == table.key]
     readers += [f for t in table.registry.values() for f in t.flows
                 if f.streams_from and f.streams_from.key == table.key]  # fmt: skip
-    return [t.key for t in readers if max(position(t, lake).version, idle_at(t, lake)) < newest]
+    return [t.key for t in readers if is_behind(t, lake, newest)]
 
 
 def _tidied(spark: SparkSession, path: Path, days: float) -> None:
-    table = DeltaTable.forPath(spark, str(path))
-    table.optimize().executeCompaction()
+    table, flows = DeltaTable.forPath(spark, str(path)), newest_flows(path)
+    # Delta drops a log's old entries; what the newest batches did is carried on by this commit.
+    metadata = {"run_id": "", FLOW: "upkeep", FLOWS: flows} if flows else {"run_id": ""}
+    with signed(spark, Transaction("", 0, metadata)):
+        table.optimize().executeCompaction()
     if days:
         table.vacuum(days * 24)
 

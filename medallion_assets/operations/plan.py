@@ -41,7 +41,7 @@ def _words(table: Table, lake: Lake, files: int, waits: str) -> Iterator[str]:
         yield waits
     else:
         upstream = log.version(lake.upstream_log(table))
-        yield f"takes its upstream's changes after version {position(table, lake).version}, up to {upstream}"
+        yield f"takes its upstream's changes after version {position(table, lake)}, up to {upstream}"
     changed = changed_parts(table, lake)
     if changed:
         yield _of_changed_code(table, lake, changed)

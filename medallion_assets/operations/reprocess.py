@@ -1,17 +1,19 @@
 """``reprocess``: landing files read again, their rows put in the place of those they gave before."""
 
+import uuid
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.batches import FLOW, FLOWS, REPROCESSED, newest_flows
+from medallion_assets.delta.commit import Transaction, commit_nothing
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.writer import sole_writer
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
 from medallion_assets.runs.refresh import refresh
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import is_named, located
-from medallion_assets.sources.replacing import REPROCESSED
 
 NEWEST = (
     f"SELECT path, max(discovered_at) AS at FROM ledger WHERE status = '{ledgers.ADMITTED}' "
@@ -65,7 +67,19 @@ def _chosen(table: Table, lake: Lake, asked: VerbRequest) -> Iterator[str]:
 def _read_again(
     table: Table, lake: Lake, spark: Spark, asked: VerbRequest, paths: list[str]
 ) -> dict[str, list[int]]:
-    # From now on the books count each file as it came last, as they do where files replace themselves.
-    write_json(lake.state(table, REPROCESSED), {"since": datetime.now(timezone.utc).isoformat()})
+    _let_files_replace(table, lake, spark)
     done = refresh(table, lake, spark, asked.run_id, again=frozenset(paths))
     return {path: counts for batch in done.batches for path, counts in batch.replaced.items()}
+
+
+def _let_files_replace(table: Table, lake: Lake, spark: Spark) -> None:
+    """Commit that from now on each file counts as it came last, before the first is in the ledger again."""
+    path = lake.path(table)
+    with sole_writer(table, lake):
+        flows = newest_flows(path)
+        if flows.get("", {}).get(REPROCESSED):
+            return
+        flows[""] = {**flows.get("", {}), REPROCESSED: True}
+        run = uuid.uuid4().hex
+        metadata = {"run_id": run, "table": table.key, FLOW: "reprocess", FLOWS: flows}
+        commit_nothing(spark(), path, Transaction(f"{table.key}/reprocess/{run}", 0, metadata))

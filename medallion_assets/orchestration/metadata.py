@@ -58,7 +58,7 @@ def micro_batch(table: Table, lake: Lake, batch: Batch, latency_seconds: float |
         "rows_quarantined": batch.quarantined,
         "duplicates": batch.duplicates,
         "files": batch.files,
-        "micro_batch": batch.number,
+        "micro_batch": batch.position,
         "seconds": round(batch.seconds, 2),
         "strategy": batch.strategy,
         "run": batch.run_id,

@@ -38,7 +38,7 @@ def hand_made(table: Table, lake: Lake) -> list[HandMade]:
 
 
 def _in_log(where: str, path: Path) -> Iterator[HandMade]:
-    for commit in log.history(path):
+    for commit in reversed(log.history(path)):
         version, operation = int(commit["version"]), str(commit.get("operation", ""))
         if version == 0 or log.commit_metadata_of(commit):
             continue

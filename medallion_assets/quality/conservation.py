@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import stands_for
+from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.quarantine import LATE, QUERY, held_rows
@@ -69,7 +69,7 @@ def balance(table: Table, lake: Lake) -> Balance:
     """Return both sides of the table's equation from logs and ledgers, without a Spark job."""
     if table.flows:
         return _of_all_flows(table, lake)
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     if table.row_count_column:
         return _of_groups(table, lake, last.open_rows if last else 0)
     replaces = _replaces_files(table, lake)
@@ -114,8 +114,8 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
 
 
 def incoming(table: Table, lake: Lake) -> int:
-    """Return what the table has been given so far, by its checkpoint's place in the log upstream."""
-    version, upstream = stands_for(table, lake), lake.upstream_log(table)
+    """Return what the table has been given so far, by its position in the log upstream."""
+    version, upstream = position(table, lake), lake.upstream_log(table)
     if version < 0 or not log.exists(upstream):
         return 0
     if _replaces_files(table, lake):
@@ -126,7 +126,7 @@ def incoming(table: Table, lake: Lake) -> int:
 
 
 def _replaces_files(table: Table, lake: Lake) -> bool:
-    return table.source is not None and replaces_files(table.source, lake.state(table, "."))
+    return table.source is not None and replaces_files(table.source, lake.path(table))
 
 
 def _records_in_files(ledger: Path, version: int) -> int:

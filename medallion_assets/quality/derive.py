@@ -12,7 +12,7 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quarantine.identity import identity_of
-from medallion_assets.quarantine.repairs import as_text, mended
+from medallion_assets.quarantine.repairs import as_text, mended, text_columns
 
 NAMED = 5
 """Repeated keys named in a message: enough to find them."""
@@ -51,7 +51,7 @@ def derived(
     made = table(**{table.streamed: rows}, **frames)
     if table.rows_out == "many" and SOURCE_ROW not in made.columns:
         raise SourceRowLost(table.key, SOURCE_ROW)
-    made = mended(made, repairs, identity_of(made.columns, rows.columns, table.recomputed_by))
+    made = mended(made, repairs, identity_of(text_columns(made), rows.columns, table.recomputed_by))
     return with_matches_told(made, table, lake, static_versions, spark)
 
 

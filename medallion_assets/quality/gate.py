@@ -6,13 +6,13 @@ from medallion_assets.lake.staging import StagedLake
 from medallion_assets.quality.verdicts import verdicts
 
 
-def refuse_unfit(table: Table, aside: StagedLake) -> None:
-    """Raise where a check that blocks does not hold of what stands aside.
+def refuse_unfit(table: Table, stage: StagedLake) -> None:
+    """Raise where a check that blocks does not hold in the staged table.
 
     Raises:
         GateClosed: Names the checks.
     """
-    broken = [v for v in verdicts(table, aside) if v.blocking and not v.passed]
+    broken = [v for v in verdicts(table, stage) if v.blocking and not v.passed]
     if broken:
         words = "; ".join(f"{v.name}: {v.words}" for v in broken)
         raise GateClosed(

@@ -70,7 +70,7 @@ def open_rows(spark: SparkSession, table: Table, lake: Lake, number: int) -> int
     if table.output_mode != "append" or not table.row_count_column:
         return 0
     checkpoint = lake.state(table, "checkpoint")
-    upto = progress.offset_of(checkpoint, number, feed=True).version
+    upto = progress.offset_of(checkpoint, number)
     rows = at_version(spark, lake.upstream_log(table), upto)
     groups = derived(sound_stream(rows, spark, lake.quarantine(table)), table, lake, {})
     watermark = watermark_of(checkpoint, number)

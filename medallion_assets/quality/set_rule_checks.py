@@ -24,9 +24,8 @@ def answer_of(rule: SetRule, table: Table, lake: Lake) -> Answer:
     if rule.kind == "references":
         return _references(rule, lake.path(table), lake.path(rule.other))
     if rule.kind == "row_count":
-        return _row_count(
-            rule, [b.read for b in batches.recorded(lake.state(table, "batches")) if b.read > 0]
-        )
+        told = [batch for path in lake.histories(table) for batch in batches.recorded(path, table.flow)]
+        return _row_count(rule, [batch.read for batch in told if batch.read > 0])
     return _null_rate(rule, lake.path(table))
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from medallion_assets.declare.set_rules import SetRule
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log
+from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import newest_batch
 from medallion_assets.quality.by_hand import hand_made
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.sample import sample_of
@@ -78,7 +79,8 @@ def conservation(table: Table, lake: Lake) -> Verdict:
     words = str(books)
     if books.missing < 0 and table.refuses and not table.source and table.rows_out == "one":
         words += "; where one upstream row may give many rows, declare rows_out='many'"
-    made = [] if books.holds or table.row_count_column else hand_made(table, lake)
+    asks = not books.holds and not table.row_count_column
+    made = [change for change in hand_made(table, lake) if change.removed] if asks else []
     if made:
         words += (
             f"; not by a run: {made[0]}. `medallion accept_changes {table.key} --why ...` counts such rows"
@@ -129,7 +131,7 @@ def every_file_taken(table: Table, lake: Lake) -> Verdict:
 
 def schema_unchanged(table: Table, lake: Lake) -> Verdict:
     """Holds where the last batch's files had the columns and types that were known."""
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     drift = last.drift if last else {}
     typed = ("added", "widened", "retyped")
     words = [f"{what} {name} {kind}" for what in typed for name, kind in drift.get(what, {}).items()]
@@ -143,7 +145,7 @@ def schema_unchanged(table: Table, lake: Lake) -> Verdict:
 
 def nothing_rescued(table: Table, lake: Lake) -> Verdict:
     """Holds where no row of the last batch had a field that no column took."""
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     rescued, written = (last.rescued, last.written) if last else (0, 0)
     words = f"{rescued} of {written} rows of the last batch have something in their rescued data column"
     return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "written": written})
@@ -151,7 +153,7 @@ def nothing_rescued(table: Table, lake: Lake) -> Verdict:
 
 def no_late_rows(table: Table, lake: Lake) -> Verdict:
     """Holds where no row of the last batch came after its window had closed."""
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     late, total = (last.late, last.total_late) if last else (0, 0)
     words = f"{late} rows of the last batch came after their window had closed, {total} of all so far"
     numbers = {"late": late, "late_so_far": total, "watermark": (last.watermark if last else "") or "none",
@@ -166,7 +168,7 @@ def refused_files(ledger: Any) -> list[dict[str, object]]:
 
 def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
     """Return each expectation's counts over the last micro-batch."""
-    last = batches.newest(lake.state(table, "batches"))
+    last = newest_batch(table, lake)
     for rule in table.expectations:
         failed = last.rules.get(rule.name, 0) if last else 0
         read = last.read if last else 0

@@ -9,6 +9,7 @@ from medallion_assets.declare.errors import ReplayRefused
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.rollback import roll_back
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.writer import sole_writer
 from medallion_assets.quarantine.choice import QuarantineFilter
@@ -31,6 +32,7 @@ def discard(
     with sole_writer(table, lake):
         if not log.exists(path):
             return 0
+        roll_back(spark, lake.path(table), path, uuid.uuid4().hex)
         entries = spark.read.format("delta").load(str(path)).where(choice.condition)
         told = {"status": F.lit(DISCARDED), "note": F.lit(why), "tried_at": F.current_timestamp()}
         changes = entries.select("entry_id").withColumns(told).withColumn(STEP, F.lit(SETTLES))

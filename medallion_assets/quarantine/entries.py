@@ -26,7 +26,7 @@ SETTLED = {
 
 
 def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> None:
-    """Add, settles and takes out entries in one commit, once however often it is repeated.
+    """Add, settle and take out entries in one commit.
 
     Args:
         changes: ``STEP`` STRING and columns of the quarantine: ``comes`` adds an entry, ``settles`` gives
@@ -34,8 +34,6 @@ def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> No
         path: The quarantine.
         transaction: Who writes.
     """
-    if transaction.committed_to(path):
-        return
     shown = {name for name, _ in log.schema(path)} & set(changes.columns)
     values: dict[str, str | Column] = {quoted(c): F.expr(f"n.{quoted(c)}") for c in shown}
     told: dict[str, str | Column] = {c: F.expr(v) for c, v in SETTLED.items() if c in shown}

@@ -1,6 +1,5 @@
 """Rows held as poison, met again in upstream: what a query is given in their place."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +87,6 @@ def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame |
 
 
 def take_out_gone(going: DataFrame | None, quarantine: Path, transaction: Transaction) -> None:
-    """Take the entries of rows that went upstream out, once what they were kept from is written."""
+    """Take out the entries of rows that are gone upstream."""
     if going is not None:
-        move_entries(going, quarantine, replace(transaction, app_id=f"{transaction.app_id}/went"))
+        move_entries(going, quarantine, transaction.of_quarantine)

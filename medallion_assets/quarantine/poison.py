@@ -4,7 +4,7 @@ One value no cast was tried on fails a whole micro-batch, and with it every late
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -63,9 +63,6 @@ def without_poison(
     quarantine = lake.quarantine(table)
     if not _may_be_poisoned(error, table):
         return None
-    if transaction.committed_to(lake.path(table)) and not _of_poison(transaction).committed_to(quarantine):
-        # All of its rows are in the table: it is the query that changed since.
-        return None
     return isolated(rows, runs, quarantine, transaction)
 
 
@@ -87,16 +84,12 @@ def isolated(rows: DataFrame, runs: Runs, quarantine: Path, transaction: Transac
         is_poison = F.col(working.PLACE).isin(list(found.rows))
         bad = placed.where(is_poison).drop(working.PLACE)
         text, rule = as_text(bad), F.array(F.lit(QUERY_FAILED))
-        entries = shaped(bad, text, rule, F.lit(QUERY), transaction.batch_id, transaction.run_id)
+        entries = shaped(bad, text, rule, F.lit(QUERY), transaction.version, transaction.run_id)
         entries = entries.withColumn("note", F.lit(found.why[:500]))
-        append(entries, quarantine, _of_poison(transaction))
+        append(entries, quarantine, transaction.of_quarantine)
         return Isolated(placed.where(~is_poison).drop(working.PLACE).localCheckpoint(), len(found.rows))
     finally:
         placed.unpersist()
-
-
-def _of_poison(transaction: Transaction) -> Transaction:
-    return replace(transaction, app_id=f"{transaction.app_id}/poison")
 
 
 def _may_be_poisoned(error: BaseException, table: Table) -> bool:

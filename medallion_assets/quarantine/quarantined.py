@@ -40,9 +40,10 @@ JUDGED = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
 def append_refused(
     verdict: DataFrame, counts: Mapping[str, int], table: Table, path: Path, transaction: Transaction
 ) -> None:
-    """Add what a batch's rules refused to the quarantine, once however often it is replayed."""
-    if counts["quarantine"] and not transaction.committed_to(path):
-        append(from_rules(verdict, table, transaction.batch_id, transaction.run_id), path, transaction)
+    """Add what a batch's rules refused to the quarantine."""
+    if counts["quarantine"]:
+        entries = from_rules(verdict, table, transaction.version, transaction.run_id)
+        append(entries, path, transaction.of_quarantine)
 
 
 def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> DataFrame:
@@ -88,15 +89,14 @@ def replace_quarantined(
     A row that was refused before and is again keeps its entry: when it was first seen, how often it was
     tried, that it was discarded. Entries a replay took out stay as its trace.
     """
-    if transaction.committed_to(path):
-        return
-    refused = from_rules(judged, table, transaction.batch_id, transaction.run_id)
+    refused = from_rules(judged, table, transaction.version, transaction.run_id)
     if not log.exists(path):
         if not refused.isEmpty():
-            append(refused, path, transaction)
+            append(refused, path, transaction.of_quarantine)
     elif log.row_count(path) or not refused.isEmpty():
         ends = settled(judged, table) if ENTRY in judged.columns else None
-        move_entries(_changes(judged, refused, ends, path, keys, known_by), path, transaction)
+        changes = _changes(judged, refused, ends, path, keys, known_by)
+        move_entries(changes, path, transaction.of_quarantine)
 
 
 def _changes(

@@ -40,7 +40,7 @@ def through_query(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
 
 def brought_back(records: DataFrame, table: Table, trial: ReplayPlan) -> DataFrame:
     """Return what a bronze table's query makes of records a replay brings; of no batch, which is -1."""
-    return shaped_records(records, table, replace(trial.transaction(table), batch_id=-1))
+    return shaped_records(records, table, replace(trial.transaction(table), version=-1))
 
 
 def ended(inputs: DataFrame, given: DataFrame | None = None) -> DataFrame:

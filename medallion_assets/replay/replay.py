@@ -7,15 +7,17 @@ refresh of the table, with the same entries, the same fix and the same versions 
 import json
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log, progress
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, write_json
+from medallion_assets.delta.rollback import roll_back
+from medallion_assets.lake.file_counts import retell
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import stands_for
+from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.lake.static_versions import current_static_versions, last_static_versions
 from medallion_assets.lake.writer import sole_writer
 from medallion_assets.quality.judge import counted
@@ -27,7 +29,7 @@ from medallion_assets.replay.strategies import refuse_what_fails, way_of
 from medallion_assets.replay.verdict import verdict_of
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import batch_of
-from medallion_assets.runtime.query import taken
+from medallion_assets.runtime.write import Prepared, Target, commit
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def replay(
     with sole_writer(table, lake):
         finish_replay(table, lake, spark)
         if not dry_run:
-            _end_batches(table, lake, spark, run_id)
+            # What a batch that died has put into quarantine is of no table yet.
+            roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
         trial = _planned(table, lake, choice, fix, run_id)
         tried = chosen(spark, table, lake, trial).count() if trial else 0
         if trial is None or not tried:
@@ -84,17 +87,6 @@ def replay(
         write_json(lake.state(table, "replay.json"), asdict(trial))
         batch = _carried_out(trial, table, lake, spark)
     return _told(table, trial, tried, batch)
-
-
-def _end_batches(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> None:
-    """Ends micro-batches that died between their writes and their checkpoint's commit.
-
-    Rows of theirs stand in quarantine already, of versions the checkpoint does not know: recomputed from
-    those it knows they would be gone, and the batch, once repeated, would not write them again.
-    """
-    for stream in (table, *table.flows):
-        if progress.is_interrupted(lake.state(stream, "checkpoint")):
-            taken(stream, lake, spark, run_id, "availableNow")
 
 
 def is_pending(table: Table, lake: Lake) -> bool:
@@ -118,26 +110,41 @@ def _planned(table: Table, lake: Lake, choice: QuarantineFilter, fix: str, run_i
     own = log.version(lake.path(table))
     static_versions = current_static_versions(table, lake) | ({} if own is None else {table.key: own})
     return ReplayPlan(
-        uuid.uuid4().hex[:12], version, condition, fix, static_versions, stands_for(table, lake), run_id
+        uuid.uuid4().hex[:12], version, condition, fix, static_versions, position(table, lake), run_id
     )
 
 
 def _carried_out(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -> Batch:
     started, transaction = time.monotonic(), trial.transaction(table)
+    ungated = replace(table, write_audit_publish=False)
     try:
-        counts = way_of(table)(trial, table, lake, spark)
-    except Exception as error:
         if not transaction.committed_to(lake.path(table)):
-            # Nothing of it is in the table: it must not stand in the way of every run to come.
-            lake.state(table, "replay.json").unlink()
+            roll_back(spark, lake.path(table), lake.quarantine(table), trial.run_id)
+            prepared = way_of(table)(trial, table, lake, spark)
+            prepared = prepared._replace(
+                strategy=f"replay {trial.id}" + (f": {trial.fix}" if trial.fix else "")
+            )
+            batch = _batch(prepared, table, lake, trial, time.monotonic() - started)
+            commit(prepared, batch, Target(ungated, lake, spark), transaction)
+        if table.source:
+            files = chosen(spark, table, lake, trial).select("source_file").distinct().collect()
+            retell(spark, table, lake, [row[0] for row in files if row[0]], trial.run_id)
+    except Exception as error:
+        # Nothing of it is in the table: it must not stand in the way of every run to come.
+        lake.state(table, "replay.json").unlink()
+        roll_back(spark, lake.path(table), lake.quarantine(table), trial.run_id)
         raise explained(table, lake, error) from error
-    words = f"replay {trial.id}" + (f": {trial.fix}" if trial.fix else "")
-    batch = batch_of(
-        counts, table, transaction, last_static_versions(table, lake), words, time.monotonic() - started
-    )
-    whole = batches.counted_in(lake.state(table, "batches"), str(transaction.commit_metadata["query"]), batch)
     lake.state(table, "replay.json").unlink()
-    return whole
+    done = newest_batch(table, lake)
+    assert done is not None
+    return done
+
+
+def _batch(prepared: Prepared, table: Table, lake: Lake, trial: ReplayPlan, seconds: float) -> Batch:
+    last = newest_batch(table, lake)
+    statics = last_static_versions(table, lake)
+    batch = batch_of(prepared, table, position(table, lake), statics, trial.run_id, seconds)
+    return replace(batch, open_rows=last.open_rows if last else 0)
 
 
 def _foreseen(trial: ReplayPlan, tried: int, table: Table, lake: Lake, spark: SparkSession) -> Replayed:

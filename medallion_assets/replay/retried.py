@@ -46,23 +46,31 @@ class ReplayPlan:
     upto: int
     run_id: str
 
-    def transaction(self, table: Table, step: str = "") -> Transaction:
-        """Return what its commits are signed with."""
-        note = {"run_id": self.run_id, "table": table.key, "query": f"replay-{self.id}", "replay": self.id}
-        return Transaction(f"{table.key}/replay/{self.id}{step}", 0, note)
+    def transaction(self, table: Table) -> Transaction:
+        """Return what its commit on the table is."""
+        metadata = {"run_id": self.run_id, "table": table.key, "replay": self.id}
+        return Transaction(f"{table.key}/replay/{self.id}", 0, metadata, self.version)
 
 
 def chosen(spark: SparkSession, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
     """Return the entries a replay is of, in the quarantine's columns.
 
-    A fix of ``row`` is of raw records, one of columns of typed rows: the others are left alone. So is a
-    late row, which is as upstream has it.
+    A fix of ``row`` is of raw records, one of columns of the rows that have them: what the query gave, or
+    upstream's rows that the query could not take. The others are left alone. So is a late row, which is as
+    upstream has it.
     """
     entries = at_version(spark, lake.quarantine(table), trial.version).where(trial.condition)
     fixed = fixes_of(trial.fix)
     if not fixed:
         return entries
-    return entries.where(F.expr(RAW) == F.lit("row" in fixed)).where(F.col("reason_class") != LATE)
+    entries = entries.where(F.expr(RAW) == F.lit("row" in fixed)).where(F.col("reason_class") != LATE)
+    if "row" in fixed or table.source:
+        return entries
+    given = fixed.keys() <= {*row_schema(table, lake, spark, trial).names}
+    upstream = fixed.keys() <= {name for name, _ in log.schema(lake.upstream_log(table))}
+    if given == upstream:
+        return entries
+    return entries.where((F.col("reason_class") == QUERY) == F.lit(upstream))
 
 
 def repaired(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
@@ -79,7 +87,11 @@ def as_tried(entries: DataFrame, schema: StructType, trial: ReplayPlan) -> DataF
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     options = {**FROM_JSON, "columnNameOfCorruptRecord": UNFIT}
     rows = entries.select("entry_id", F.from_json("row", wanted, options).alias("was"))
-    fixed = mended(rows.select("entry_id", "was", "was.*"), fixes_of(trial.fix))
+    fixes = fixes_of(trial.fix)
+    if not fixes.keys() <= {*schema.names} and entries.isEmpty():
+        # The fix is of the other kind of rows, upstream's or the query's.
+        fixes = {}
+    fixed = mended(rows.select("entry_id", "was", "was.*"), fixes)
     now = F.struct(*(F.col(quoted(name)) for name in schema.names))
     return fixed.select(
         "entry_id", "was", now.alias("now"), F.to_json(now, AS_JSON).alias("repaired"), F.col(UNFIT)

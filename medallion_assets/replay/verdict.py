@@ -16,7 +16,7 @@ from medallion_assets.quarantine.quarantined import from_rules, settled
 from medallion_assets.quarantine.repairs import from_entries
 from medallion_assets.replay.failed_rows import brought_back, ended, repaired_inputs, through_query
 from medallion_assets.replay.retried import NO_LONGER, UNFIT, ReplayPlan, ends, repaired_typed, signed
-from medallion_assets.sources.quarantine import ENTRY, OPEN, RAW, REPLAYED
+from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, OPEN, RAW, REPLAYED
 from medallion_assets.sources.reparse import read_again
 
 
@@ -67,10 +67,10 @@ def changes_of(
 def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> tuple[DataFrame, DataFrame]:
     """Return the rows of raw records through the table's query, and what became of each record's entry."""
     place = load_target_of(table, lake)
-    texts = mended(raw.select("row", "entry_id", "source_file"), fixes_of(trial.fix))
+    texts = mended(raw.select("row", "entry_id", "source_file", "raw_base64"), fixes_of(trial.fix))
     texts = texts.withColumnRenamed("row", "repaired")
     records = read_again(raw.sparkSession, texts, place).persist()
-    rows = records.where("_reason IS NULL").drop("_raw", "_reason", "entry_id")
+    rows = records.where("_reason IS NULL").drop(*OF_REFUSED, "entry_id")
     shaped = brought_back(rows, table, trial)
     told = records.select(
         "entry_id",

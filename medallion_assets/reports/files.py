@@ -3,8 +3,8 @@
 from typing import Any
 
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import progress
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import position
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.listing import overlooked
@@ -57,8 +57,8 @@ def _row(entry: dict[str, Any], became: dict[str, Any] | None, taken: set[object
 
 
 def _taken_sequences(table: Table, lake: Lake) -> set[object]:
-    place = progress.committed_position(lake.state(table, "checkpoint"))
-    if place.version < 0:
+    at = position(table, lake)
+    if at < 0:
         return set()
     sql = f"SELECT sequence FROM ledger WHERE status = '{ledgers.ADMITTED}'"
-    return {row["sequence"] for row in ledgers.rows(lake.ledger(table), sql, place.version)}
+    return {row["sequence"] for row in ledgers.rows(lake.ledger(table), sql, at)}

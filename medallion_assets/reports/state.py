@@ -1,6 +1,5 @@
 """The state and history of tables, as rows to print."""
 
-import json
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
@@ -54,16 +53,22 @@ def _state(verdict: Verdict) -> str:
 
 
 def _commit(entry: dict[str, Any]) -> dict[str, Any]:
-    note = json.loads(entry.get("userMetadata") or "{}")
+    note = log.commit_metadata_of(entry)
     metrics = entry.get("operationMetrics") or {}
     return {
         "version": entry.get("version"),
         "time": _time(entry["timestamp"]),
         "operation": entry.get("operation"),
         "rows_written": metrics.get("numOutputRows"),
-        "batch": note.get("batch"),
+        "batch": _position(note),
         "run": note.get("run_id"),
     }
+
+
+def _position(note: dict[str, Any]) -> int | None:
+    """Return the upstream version a commit of ours brought its flow to, None for any other commit."""
+    state = note.get(batches.FLOWS, {}).get(note.get(batches.FLOW))
+    return int(state["batch"]["position"]) if state else None
 
 
 def _time(milliseconds: int) -> str:
@@ -72,4 +77,4 @@ def _time(milliseconds: int) -> str:
 
 def batches_of(table: Table, lake: Lake) -> list[batches.Batch]:
     """Return the table's last micro-batches, oldest first."""
-    return batches.recorded(lake.state(table, "batches"))
+    return batches.recorded(lake.path(table), table.flow)

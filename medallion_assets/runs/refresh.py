@@ -13,15 +13,14 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.damage import refuse_damaged
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.delta.stream import Trigger, drop_older_copy
-from medallion_assets.lake.arrivals import take_arrivals, take_away
+from medallion_assets.delta.stream import Trigger
+from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.staging import staged
 from medallion_assets.lake.writer import sole_writer
-from medallion_assets.quality.gate import refuse_unfit
 from medallion_assets.replay.replay import finish_replay, is_pending
 from medallion_assets.runtime.has_work import why_not
-from medallion_assets.runtime.query import taken
+from medallion_assets.runtime.query import take_new_rows
+from medallion_assets.sources.load import catch_up
 
 Done = tuple[str, list[Batch]]
 """Why nothing was done, empty where something was, and the micro-batches."""
@@ -104,19 +103,11 @@ def take_new(
     try:
         for stream in (table, *table.flows):
             refuse_damaged(lake.state(stream, "checkpoint"))
-            drop_older_copy(table.key, lake.path(table), lake.state(stream, "checkpoint"))
-        if not table.write_audit_publish or _has_nothing(table, lake):
-            return _taken_now(table, lake, spark, run_id, trigger)
-        with staged(table, lake) as aside:
-            done = _taken_now(table, aside, spark, run_id, trigger)
-            refuse_unfit(table, aside)
-        return done
+        if table.source:
+            catch_up(load_target_of(table, lake))
+        return _taken_now(table, lake, spark, run_id, trigger)
     except DamagedCheckpoint as error:
         raise CheckpointDamaged(table.key, str(error)) from error
-
-
-def _has_nothing(table: Table, lake: Lake) -> bool:
-    return not is_pending(table, lake) and all(why_not(stream, lake) for stream in (table, *table.flows))
 
 
 def _taken_now(
@@ -125,12 +116,12 @@ def _taken_now(
     """Take what is new, in place."""
     done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
     skipped = "" if done else why_not(table, lake)
-    done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
+    done += [] if why_not(table, lake) else take_new_rows(table, lake, spark(), run_id, trigger)
     for flow in table.flows:
         if not why_not(flow, lake):
-            done, skipped = [*done, *taken(flow, lake, spark(), run_id, trigger)], ""
+            done, skipped = [*done, *take_new_rows(flow, lake, spark(), run_id, trigger)], ""
     if any(batch.missing for batch in done):
         # A file that was mended after a failed batch is known to have changed only once it is read.
         take_arrivals(table, lake)
-        done += [] if why_not(table, lake) else taken(table, lake, spark(), run_id, trigger)
+        done += [] if why_not(table, lake) else take_new_rows(table, lake, spark(), run_id, trigger)
     return skipped, done

@@ -1,6 +1,8 @@
 """A bronze micro-batch: the ledger's files through the table's query and rules into the table."""
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -9,59 +11,73 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.changes import VersionRange
+from medallion_assets.delta.commit import Transaction, with_metadata
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
 from medallion_assets.runtime.columns import refuse_changed_columns
-from medallion_assets.runtime.write import write_judged
-from medallion_assets.sources.deduplicate_files import PROVENANCE
-from medallion_assets.sources.load import admitted, load_files
-from medallion_assets.sources.load_records import POISON, Loaded
+from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows
+from medallion_assets.sources.load import files_of, load_files
+from medallion_assets.sources.load_records import Loaded
+from medallion_assets.sources.load_target import PROVENANCE
+from medallion_assets.sources.quarantine import OF_REFUSED
 
 STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
 
 
-def write_files(ledger_rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> Batch:
-    """Loads the files a micro-batch of the ledger names; gives what became of their records."""
-    started = time.monotonic()
-
-    path, quarantine = lake.path(table), lake.quarantine(table)
-
+def write_files(
+    ledger_rows: DataFrame, table: Table, lake: Lake, versions: VersionRange, transaction: Transaction
+) -> Batch:
+    """Load the files that the ledger's commits of a batch name, and return what became of their records."""
+    started, spark = time.monotonic(), ledger_rows.sparkSession
+    done: list[Batch] = []
     kept: frozenset[str] = frozenset()
 
-    def write(rows: DataFrame, instead_of: str) -> dict[str, int]:
+    def write(rows: DataFrame | None, loaded: Loaded, replace_where: str) -> Mapping[str, int]:
         nonlocal kept
+        prepared = _prepared(rows, table, lake, transaction, replace_where)
+        kept = unchanged_columns(rows, shaped_records(rows, table, transaction)) if rows is not None else kept
+        batch = _batch(loaded, prepared.counts, table, versions.upto, time.monotonic() - started)
+        batch = replace(batch, kept=sorted(kept), run_id=transaction.run_id)
+        signed = with_metadata(transaction, loaded.facts)
+        done.append(commit(prepared, batch, Target(table, lake, spark), signed))
+        return prepared.counts
+
+    place = load_target_of(table, lake)
+    files = files_of(ledger_rows, place, versions.after, versions.upto)
+    load_files(spark, files, place, transaction, write, lambda: kept)
+    return done[-1]
+
+
+def _prepared(
+    rows: DataFrame | None, table: Table, lake: Lake, transaction: Transaction, replace_where: str
+) -> Prepared:
+    """Judge a batch's records; where the query fails on some, those go to quarantine and the rest on."""
+    if rows is None:
+        return Prepared({}, "no file to read", lambda lake, transaction: None)
+    try:
         shaped = shaped_records(rows, table, transaction)
         # A schema that is learned may not know a column of before; where files have it, the query dropped it.
         learns = table.source is not None and table.source.learns
-        unknown = {name for name, _ in log.schema(path)} - {*rows.columns} if learns else ()
+        unknown = {name for name, _ in log.schema(lake.path(table))} - {*rows.columns} if learns else ()
         refuse_changed_columns(shaped, table, lake, unknown)
-        kept = unchanged_columns(rows, shaped)
-        return write_judged(shaped, table, path, quarantine, None, transaction, instead_of)
-
-    def write_sound(rows: DataFrame, instead_of: str) -> dict[str, int]:
-        try:
-            return write(rows, instead_of)
-        except Exception as error:
-            query = partial(shaped_records, table=table, transaction=transaction)
-            found = without_poison(rows, query, error, table, lake, transaction)
-            if found is None:
-                raise
-        counts = write(found.rest, instead_of)
-        return counts | {"quarantine": counts["quarantine"] + found.held, POISON: found.held}
-
-    place = load_target_of(table, lake)
-    files = admitted(ledger_rows, place.root)
-    loaded = load_files(ledger_rows.sparkSession, files, place, transaction, write_sound, lambda: kept)
-    return _batch(loaded, table, transaction, time.monotonic() - started)
+        return prepare_rows(shaped, table, None, replace_where)
+    except Exception as error:
+        query = partial(shaped_records, table=table, transaction=transaction)
+        isolated = without_poison(rows, query, error, table, lake, transaction)
+        if isolated is None:
+            raise
+    rest = prepare_rows(shaped_records(isolated.rest, table, transaction), table, None, replace_where)
+    counts = {**rest.counts, "quarantine": rest.counts["quarantine"] + isolated.held}
+    return rest._replace(counts=counts)
 
 
 def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
     """Return how many of these records, in the columns of ``reading``, break each rule of the table."""
-    rows = shaped_records(records.drop("_raw", "_reason"), table, Transaction("", -1, {"run_id": ""}))
+    rows = shaped_records(records.drop(*OF_REFUSED), table, Transaction("", -1, {"run_id": ""}))
     found = judged(rows, table, None).agg(*counters(table)).first()
     counts = found.asDict() if found else {}
     return {e.name: int(counts[f"rule:{e.name}"] or 0) for e in table.expectations}
@@ -92,17 +108,17 @@ def with_provenance(rows: DataFrame, transaction: Transaction) -> DataFrame:
         *kept,
         *PROVENANCE,
         F.current_timestamp().alias("_ingested_at"),
-        F.lit(transaction.batch_id).cast("bigint").alias("_batch_id"),
+        F.lit(transaction.version).cast("bigint").alias("_batch_id"),
     )
 
 
-def _batch(loaded: Loaded, table: Table, transaction: Transaction, seconds: float) -> Batch:
-    counts = {"good": 0, "quarantine": 0, "drop": 0, "duplicate": 0, **loaded.counts}
+def _batch(loaded: Loaded, judged: Mapping[str, int], table: Table, position: int, seconds: float) -> Batch:
+    counts = {"good": 0, "quarantine": 0, "drop": 0, "duplicate": 0, **judged}
     mode = table.source.malformed if table.source else ""
     refused = counts["quarantine"] + (loaded.malformed if mode == "QUARANTINE" else 0)
     dropped = counts["drop"] + (loaded.malformed if mode == "DROPMALFORMED" else 0)
     return Batch(
-        number=transaction.batch_id,
+        position=position,
         read=counts["good"] + refused + dropped + counts["duplicate"],
         written=counts["good"],
         quarantined=refused,
@@ -113,7 +129,8 @@ def _batch(loaded: Loaded, table: Table, transaction: Transaction, seconds: floa
         missing=loaded.missing,
         drift=loaded.growth.drift() if loaded.growth else {},
         replaced=loaded.replaced,
+        untaken=loaded.untaken,
+        columns=list(loaded.columns),
         strategy="files replaced their old rows" if loaded.replaced else "appended",
         seconds=seconds,
-        run_id=transaction.run_id,
     )

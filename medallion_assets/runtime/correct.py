@@ -21,7 +21,7 @@ from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.merge import GONE, upsert
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import stands_for
+from medallion_assets.lake.position import position
 from medallion_assets.lake.static_versions import at_version, current_static_versions
 from medallion_assets.quality.bounds import refuse_beyond_bounds
 from medallion_assets.quality.derive import derived
@@ -33,14 +33,15 @@ from medallion_assets.quarantine.quarantined import replace_quarantined
 from medallion_assets.quarantine.repairs import in_force, text_columns
 from medallion_assets.runtime.columns import joining
 from medallion_assets.runtime.previous_counts import as_found, as_judged
+from medallion_assets.runtime.write import Prepared
 
 
 @dataclass(frozen=True)
 class RecomputeScope:
-    """What a correction reaches.
+    """Which rows are recomputed.
 
     Attributes:
-        keys: The keys to make anew (the table's key columns, each once); None for every row.
+        keys: The keys to recompute (the table's key columns, each once); None for every row.
         versions: Upstream versions before and with the change.
         static_versions: Versions of the static inputs now.
         old_static_versions: Their versions when the rows were written as they are.
@@ -58,10 +59,8 @@ class RecomputeScope:
     as_it_stood: bool = False
 
 
-def recomputed(
-    spark: SparkSession, table: Table, lake: Lake, scope: RecomputeScope, transaction: Transaction
-) -> dict[str, int]:
-    """Write the rows of the reach as upstream gives them now; gives how the counts of ``judge`` moved."""
+def prepare_recompute(spark: SparkSession, table: Table, lake: Lake, scope: RecomputeScope) -> Prepared:
+    """Compute the rows of the scope as upstream gives them now, and how their counts moved."""
     before = None
     if scope.versions.after >= 0:
         stood = replace(scope, replay="", as_it_stood=bool(scope.replay))
@@ -69,24 +68,31 @@ def recomputed(
             spark, table, lake, stood, scope.versions.after, scope.old_static_versions
         ).persist()
     if before is not None and scope.fresh is not None:
-        # Upstream only grew: what stood and what came is all there is, and upstream is read once.
+        # Upstream only grew: what was there and what came is all there is, and upstream is read once.
         rows = before.unionByName(scope.fresh, allowMissingColumns=True)
     else:
         rows = _rows_of_keys(spark, table, lake, scope, scope.versions.upto, scope.static_versions)
     now = judged(rows, table, None).persist()
+    frames = tuple(frame for frame in (now, before, scope.keys) if frame is not None)
     try:
         counts = counted(now, table)
         refuse_beyond_bounds(counts, table)
         was = _was(before, table, lake, scope) if before is not None else {}
-        _write(spark, table, lake, scope, transaction, now)
+    except BaseException:
+        for frame in frames:
+            frame.unpersist()
+        raise
+
+    def write(target: Lake, transaction: Transaction) -> None:
         there = (name for name, _ in log.schema(lake.upstream_log(table)))
         known_by = identity_of(text_columns(now), there, table.recomputed_by)
-        replace_quarantined(now, table, lake.quarantine(table), scope.keys, transaction, known_by)
-    finally:
-        for frame in (now, before, scope.keys):
-            if frame is not None:
-                frame.unpersist()
-    return counts | {f"was:{name}": was.get(name, 0) for name in counts}
+        replace_quarantined(now, table, target.quarantine(table), scope.keys, transaction, known_by)
+        _write(_rows(spark, table, lake, scope, now), table, target, scope.keys, transaction)
+
+    names = ", ".join(scope.keys.columns) if scope.keys is not None else ""
+    strategy = f"recomputed for the keys of what changed: {names}" if names else "rewritten"
+    counts |= {f"was:{name}": was.get(name, 0) for name in counts}
+    return Prepared(counts, strategy, write, frames)
 
 
 def _was(before: DataFrame, table: Table, lake: Lake, scope: RecomputeScope) -> dict[str, int]:
@@ -109,7 +115,7 @@ def _rows_of_keys(
     sane = sound(_as_of(spark, upstream, version, scope.versions.upto), spark, quarantine, scope.replay)
     rows = derived(sane, table, lake, static_versions, repairs)
     for other in other_flows(table):
-        taken = stands_for(other, lake)
+        taken = position(other, lake)
         if taken >= 0:
             theirs = sound(at_version(spark, lake.upstream_log(other), taken), spark, quarantine)
             made = derived(theirs, other, lake, current_static_versions(other, lake), repairs)
@@ -133,25 +139,16 @@ def _of_keys(rows: DataFrame, keys: DataFrame | None) -> DataFrame:
 
 
 def _write(
-    spark: SparkSession,
-    table: Table,
-    lake: Lake,
-    scope: RecomputeScope,
-    transaction: Transaction,
-    now: DataFrame,
+    rows: DataFrame, table: Table, target: Lake, keys: DataFrame | None, transaction: Transaction
 ) -> None:
-    path = lake.path(table)
-    rows = _rows(spark, table, lake, scope, now)
-    if transaction.committed_to(path):
-        return
-    if scope.keys is None:
+    path = target.path(table)
+    if keys is None:
         rows = laid_out(rows, table.layout, path, table.key)
         append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
         return
-    rows = joining(rows, table, lake)
-    names = [*scope.keys.columns, *([START_AT] if table.scd and table.scd.type == 2 else [])]
-    marked = with_gone(rows, scope.keys, path, names)
-    upsert(marked, path, transaction, names)
+    rows = joining(rows, table, target)
+    names = [*keys.columns, *([START_AT] if table.scd and table.scd.type == 2 else [])]
+    upsert(with_gone(rows, keys, path, names), path, transaction, names)
 
 
 def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[str]) -> DataFrame:

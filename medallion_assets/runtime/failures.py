@@ -9,6 +9,7 @@ from pathlib import Path
 from medallion_assets.declare.errors import (
     CheckpointDamaged,
     ExpectationFailed,
+    GateClosed,
     RefreshFailed,
     ReplayRefused,
     SchemaRefused,
@@ -77,7 +78,9 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     Returns:
         The error itself where its message already says what to do; else one whose message does.
     """
-    if isinstance(error, (BatchRefused, ReplayRefused, ExpectationFailed, DamagedTable, SchemaRefused)):
+    if isinstance(
+        error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable, SchemaRefused)
+    ):
         return error
     text, cause = str(error), cause_of(error)
     for rule in table.expectations:

@@ -13,21 +13,23 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log, working
+from medallion_assets.delta import log, working
 from medallion_assets.delta.changes import VersionRange, only_appends
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.keys import of_keys
 from medallion_assets.delta.merge import upsert
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import newest_batch
 from medallion_assets.lake.static_versions import at_version
 from medallion_assets.quality.bounds import refuse_beyond_bounds
 from medallion_assets.quality.history import SINCE, STOOD, states
 from medallion_assets.quality.judge import counted, judged
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
-from medallion_assets.runtime.columns import joining
+from medallion_assets.runtime.columns import joining, refuse_changed_columns
 from medallion_assets.runtime.correct import with_gone
+from medallion_assets.runtime.write import Prepared
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
 """Types whose values cannot be put on record as text and compared again."""
@@ -40,25 +42,20 @@ class Order(NamedTuple):
     newest: str
 
 
-def order_of(
-    events: DataFrame, every: Callable[[], DataFrame], table: Table, lake: Lake, transaction: Transaction
-) -> Order:
+def order_of(events: DataFrame, every: Callable[[], DataFrame], table: Table, lake: Lake) -> Order:
     """Return how a batch's events stand to all that were taken before.
 
     Args:
         events: What the query makes of the batch.
         every: Gives what it makes of all of upstream; asked where no record says what was taken before.
         table: The table.
-        lake: Where its records are.
-        transaction: The batch.
+        lake: Where it is.
     """
     kept = _kept(table)
     kind = events.schema[kept.sequence_by].dataType
     if isinstance(kind, NESTED):
         return Order(False, "")
-    last = batches.newest(
-        lake.state(table, "batches"), transaction.batch_id, str(transaction.commit_metadata["query"])
-    )
+    last = newest_batch(table, lake)
     before = last.newest_sequence if last else ""
     known = F.expr(f"CAST({literal(before)} AS {kind.simpleString()})") if before else F.lit(None).cast(kind)
     asked = events if before else every()
@@ -83,36 +80,43 @@ def can_be_in_order(table: Table) -> bool:
     return not (needed & set(kept.except_columns) or table.statics or table.flows or table.flow)
 
 
-def write_in_order(
-    events: DataFrame, table: Table, lake: Lake, own_version: int | None, transaction: Transaction
-) -> dict[str, int] | None:
-    """Write what later events make of the states that stand open; gives the counts of ``judge``.
+def prepare_in_order(
+    events: DataFrame, table: Table, lake: Lake, own_version: int | None, newest: str
+) -> Prepared | None:
+    """Judge later events, which change only the states that are open.
 
     None where a repair of an earlier row is in force: it may be of a later time than it was taken at.
     """
-    spark, quarantine = events.sparkSession, lake.quarantine(table)
-    if own_version is None or in_force(spark, quarantine) is not None:
+    spark = events.sparkSession
+    if own_version is None or in_force(spark, lake.quarantine(table)) is not None:
         return None
     verdict = judged(events, table, None).persist()
     try:
         counts = counted(verdict, table)
         refuse_beyond_bounds(counts, table)
-        if not transaction.committed_to(lake.path(table)):
-            _write(verdict.where(f"{working.OUTCOME} = 'good'"), table, lake, own_version, transaction)
-        append_refused(verdict, counts, table, quarantine, transaction)
-    finally:
+    except BaseException:
         verdict.unpersist()
-    return counts
+        raise
+    before = at_version(spark, lake.path(table), own_version)
+
+    def write(target: Lake, transaction: Transaction) -> None:
+        append_refused(verdict, counts, table, target.quarantine(table), transaction)
+        _write(verdict.where(f"{working.OUTCOME} = 'good'"), before, table, target, transaction)
+
+    return Prepared(
+        counts, "in order: the new events and the states that stood open", write, (verdict,), newest
+    )
 
 
-def _write(good: DataFrame, table: Table, lake: Lake, own_version: int, transaction: Transaction) -> None:
-    kept, path = _kept(table), lake.path(table)
+def _write(good: DataFrame, before: DataFrame, table: Table, target: Lake, transaction: Transaction) -> None:
+    kept, path = _kept(table), target.path(table)
+    # Before they meet the states: a union casts, and fills a struct's fields with NULL.
+    refuse_changed_columns(good, table, target, (START_AT, END_AT))
     keys = good.select(*kept.keys).distinct()
-    stands = _open_states(at_version(good.sparkSession, path, own_version), kept)
-    mine = of_keys(stands, keys, "left_semi")
+    mine = of_keys(_open_states(before, kept), keys, "left_semi")
     shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
     events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
-    rows = joining(states(events, kept, None, events.limit(0)), table, lake)
+    rows = joining(states(events, kept, None, events.limit(0)), table, target)
     if kept.type == 1:
         upsert(with_gone(rows, keys, path, kept.keys), path, transaction, kept.keys)
     else:

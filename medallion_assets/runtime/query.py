@@ -1,140 +1,252 @@
-"""A table's streaming query: made, run over what is new, and each of its micro-batches put on record."""
+"""A table's streaming query: made, and run over what is new; each of its micro-batches one commit."""
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from medallion_assets.declare.errors import GateClosed
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, log, progress
-from medallion_assets.delta.batches import Batch
+from medallion_assets.delta import log, progress
+from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import VersionRange, added, as_commits, as_stream, only_appends
-from medallion_assets.delta.commit import Transaction
-from medallion_assets.delta.stream import Trigger, run_streaming_query, transaction_of
+from medallion_assets.delta.commit import with_metadata
+from medallion_assets.delta.position import app_id
+from medallion_assets.delta.rollback import roll_back
+from medallion_assets.delta.stream import Trigger, run_streaming_query
 from medallion_assets.lake.arrivals import load_target_of
-from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import (
-    begin_anew,
-    has_begun,
-    idle_at,
-    noted_version,
+    FULL_REFRESH,
+    STATE,
+    checkpoint_agrees,
+    epoch,
     position,
-    starting_version,
-    versions_of,
+    transaction,
 )
-from medallion_assets.lake.static_versions import current_static_versions, has_fixed_versions
+from medallion_assets.lake.static_versions import current_static_versions
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.held_poison import sound_stream
 from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
-from medallion_assets.runtime.flow import write_changes
+from medallion_assets.runtime.flow import whole_upstream, write_changes
+from medallion_assets.runtime.has_work import is_behind
 from medallion_assets.runtime.poison_of_groups import failed_batch, set_aside
-from medallion_assets.runtime.stateful import with_states, write_groups
-from medallion_assets.runtime.static_changes import begin_to_follow, moved_statics, take_statics
+from medallion_assets.runtime.stateful import read_through, with_states, write_groups
+from medallion_assets.runtime.static_changes import moved_statics, take_statics
+from medallion_assets.runtime.write import Target
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.prefetch import look_ahead
 
 ALL_FILES = 1_000_000_000
 """A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
 
+CLOSING = 1000
+"""More micro-batches that only close windows than ever follow one upstream version."""
 
-def taken(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger) -> list[Batch]:
+
+def take_new_rows(
+    table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger
+) -> list[Batch]:
     """Take what is new upstream through the table's query; gives what each micro-batch did.
 
     Raises:
         ExpectationFailed: A row broke an expectation that says ``fail``.
         RefreshFailed: A micro-batch could not be written; it was not committed.
     """
-    newest, stood = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
-    begin_to_follow(table, lake)
+    newest, there = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
     try:
-        if table.stateful and _was_corrected(table, lake, newest):
-            begin_anew(table, lake)
-        # Delta refuses a stream that begins with a version that is not there yet.
-        there = noted_version(table, lake) < (newest or 0)
-        done = _drained(table, lake, spark, run_id, trigger) if there else []
-        if done:
-            has_begun(table, lake)
+        roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
+        done = []
+        if newest is not None and is_behind(table, lake, newest):
+            done = _streamed(table, lake, spark, run_id, trigger, _must_rebuild(table, lake, newest))
         done += _follow_statics(table, lake, spark, run_id)
     except Exception as error:
         raise explained(table, lake, error) from error
-    if done and not stood:
+    if done and not there:
         name_tables(spark, lake.root)
-    if not done and newest is not None:
-        idle_at(table, lake, newest)
     return done
 
 
-def _drained(table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger) -> list[Batch]:
-    """Run the streaming query over what is new; gives its micro-batches, each on record."""
-    done: list[Batch] = []
-    checkpoint, code, feed = lake.state(table, "checkpoint"), code_version(table), not table.source
+def take_all_rows(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
+    """Rewrite the table from all of upstream in one commit, which begins an epoch.
 
-    def stamped(number: int) -> Transaction:
-        transaction = transaction_of(
-            table.key, lake.path(table), checkpoint, number, run_id, feed, table.flow
-        )
-        return replace(transaction, commit_metadata={**transaction.commit_metadata, "code": code})
+    Raises:
+        GateClosed: The table has a gate, and a check that blocks does not hold; it is as it was.
+        RefreshFailed: It could not be made; it is as it was.
+    """
+    roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
+    return rewrite(table, lake, spark, run_id, {FULL_REFRESH: True})
+
+
+def rewrite(
+    table: Table, lake: Lake, spark: SparkSession, run_id: str, told: Mapping[str, Any] = MappingProxyType({})
+) -> list[Batch]:
+    """Do what ``take_all_rows`` does, with the quarantine as it is; ``told`` joins the commit's metadata."""
+    newest = log.version(lake.upstream_log(table))
+    if newest is None:
+        return []
+    try:
+        if table.stateful:
+            return _streamed(table, lake, spark, run_id, "availableNow", True, told)
+        signed = with_metadata(transaction(table, lake, newest, run_id, epoch(table, lake) + 1), told)
+        rows = whole_upstream(table, lake, Target(table, lake, spark), newest)
+        return [write_changes(rows, table, lake, VersionRange(-1, newest), signed)]
+    except Exception as error:
+        raise explained(table, lake, error) from error
+
+
+def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
+    """Return true where a query's state has to be made from upstream again: it was lost, or rows went."""
+    at = position(table, lake)
+    if not table.stateful or at < 0:
+        return False
+    grows = only_appends(lake.upstream_log(table), VersionRange(at, newest))
+    return not grows or not checkpoint_agrees(table, lake)
+
+
+def _streamed(
+    table: Table,
+    lake: Lake,
+    spark: SparkSession,
+    run_id: str,
+    trigger: Trigger,
+    rebuild: bool,
+    told: Mapping[str, Any] = MappingProxyType({}),
+) -> list[Batch]:
+    """Run the streaming query over what is new; gives its micro-batches.
+
+    Args:
+        table: The table.
+        lake: Where it is.
+        spark: The session.
+        run_id: Who asked.
+        trigger: ``availableNow`` or ``once``.
+        rebuild: True for all of upstream, in place of what the table has.
+        told: Joins the metadata of the first commit.
+    """
+    checkpoint, in_epoch = lake.state(table, "checkpoint"), epoch(table, lake) + rebuild
+    done: dict[int, Batch] = {}
+    others: list[Batch] = []
+
+    def at() -> int:
+        return position(table, lake) if epoch(table, lake) == in_epoch else -1
 
     def write(rows: DataFrame, number: int) -> None:
-        transaction = stamped(number)
-        # What stands goes first, so that new rows meet the version it stands as. A batch that died may
-        # have written already: it is ended with the versions it met.
-        if not has_fixed_versions(table, lake, str(transaction.commit_metadata["query"]), number):
-            done.extend(_follow_statics(table, lake, spark, run_id))
-        done.append(_recorded(_write(rows, table, lake, transaction), table, lake, transaction))
+        upto = progress.offset_of(checkpoint, number)
+        repeats = _closing(checkpoint, number) if table.stateful else 0
+        app = f"{app_id(table.key, in_epoch, table.flow)}/closing" if repeats else ""
+        version = upto * CLOSING + repeats if repeats else upto
+        signed = transaction(table, lake, version, run_id, in_epoch, app)
+        if signed.committed_to(lake.path(table)) or (not repeats and upto <= at()):
+            if table.stateful:
+                read_through(rows)
+            return
+        if not table.source and not table.stateful and any(moved_statics(table, lake)):
+            # What is there goes first, so that new rows meet the version it was joined with.
+            others.extend(_follow_statics(table, lake, spark, run_id))
+            signed = transaction(table, lake, version, run_id, in_epoch, app)
+        versions = VersionRange(upto if repeats else at(), upto)
+        if table.source:
+            done[number] = write_files(rows, table, lake, versions, signed)
+        elif table.stateful:
+            signed = with_metadata(signed, told) if number == 0 else signed
+            done[number] = write_groups(rows, table, lake, versions, number, signed)
+        else:
+            done[number] = write_changes(rows, table, lake, versions, signed)
 
     closes = table.watermarked and table.output_mode == "append"
-    while True:
-        rows = _rows(table, lake, spark)
-        try:
-            states = run_streaming_query(
-                rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes
-            )
-            return with_states(done, states, table, lake, rows)
-        except Exception as error:
-            number = failed_batch(table, lake) if table.stateful else None
-            if number is None or not set_aside(table, lake, spark, error, stamped(number)):
+    with _own_checkpoint(table, lake, rebuild, in_epoch):
+        while True:
+            rows = _rows(table, lake, spark, -1 if rebuild else position(table, lake))
+            try:
+                states = run_streaming_query(
+                    rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes
+                )
+                break
+            except GateClosed:
+                # Mended upstream, the batch is another one.
+                progress.unplan(checkpoint)
                 raise
+            except Exception as error:
+                number = failed_batch(table, lake) if table.stateful else None
+                if number is None:
+                    raise
+                upto = progress.offset_of(checkpoint, number)
+                signed = transaction(table, lake, upto, run_id, in_epoch)
+                if not set_aside(table, lake, spark, error, VersionRange(at(), upto), signed):
+                    raise
+    batches = with_states(done, states)
+    if table.stateful and batches:
+        last = batches[-1]
+        write_json(lake.state(table, STATE), {
+            "position": last.position, "watermark": last.watermark, "open_groups": last.open_groups,
+            "state_bytes": last.state_bytes,
+        })  # fmt: skip
+    return [*others, *batches]
+
+
+@contextmanager
+def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> Iterator[None]:
+    """Let the stream begin with a new checkpoint where the old one is of no use.
+
+    A rebuild that does not reach its first commit leaves the old one as it was.
+    """
+    checkpoint = lake.state(table, "checkpoint")
+    if not rebuild:
+        if not checkpoint_agrees(table, lake):
+            progress.forget(checkpoint)
+        yield
+        return
+    kept = checkpoint.with_name("checkpoint.kept")
+    progress.forget(kept)
+    if checkpoint.exists():
+        checkpoint.rename(kept)
+    try:
+        yield
+    except BaseException:
+        if epoch(table, lake) < in_epoch:
+            progress.forget(checkpoint)
+            if kept.exists():
+                kept.rename(checkpoint)
+        raise
+    progress.forget(kept)
+
+
+def _closing(checkpoint: Path, number: int) -> int:
+    """Return how many micro-batches before this one ended at the same upstream version.
+
+    Such a batch has no new rows; it gives the windows that the one before it closed.
+    """
+    upto, count = progress.offset_of(checkpoint, number), 0
+    while count < number and progress.offset_of(checkpoint, number - count - 1) == upto:
+        count += 1
+    return count
 
 
 def _spark_mode(table: Table) -> str:
     return table.output_mode if table.stateful else "append"
 
 
-def _was_corrected(table: Table, lake: Lake, newest: int | None) -> bool:
-    """Return true where upstream took rows back, which a query's state cannot."""
-    versions = VersionRange(position(table, lake).version, newest or 0)
-    return not only_appends(lake.upstream_log(table), versions)
-
-
 def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
     """Take what changed in static inputs that are retried or followed."""
-    if not any(moved_statics(table, lake)):
-        return []
-    query = progress.query_id(lake.state(table, "checkpoint"))
-    last = log.last_commit_metadata(lake.path(table), "generation", table.flow)
-    note = {"run_id": run_id, "table": table.key, "query": query, "generation": int(last or 0)}
-    found = []
-    for batch in take_statics(table, lake, spark, note):
-        transaction = Transaction(
-            f"{table.key}/static/{query}", batch.number, note | {"query": f"static-{query}"}
-        )
-        found.append(_recorded(batch, table, lake, transaction))
-    return found
+    return list(take_statics(table, lake, spark, run_id)) if any(moved_statics(table, lake)) else []
 
 
-def _rows(table: Table, lake: Lake, spark: SparkSession) -> DataFrame:
+def _rows(table: Table, lake: Lake, spark: SparkSession, after: int) -> DataFrame:
     upstream = lake.upstream_log(table)
     if table.source:
-        look_ahead(load_target_of(table, lake), lake.state(table, "checkpoint"))
+        look_ahead(load_target_of(table, lake), after)
         # One ledger commit is one micro-batch: discovery has cut them to size.
-        return as_commits(spark, upstream)
-    rows = as_stream(spark, upstream, starting_version(table, lake), ALL_FILES)
+        return as_commits(spark, upstream, after)
+    rows = as_stream(spark, upstream, after + 1 if after >= 0 else None, ALL_FILES)
     if not table.stateful:
         return rows
-    sane = sound_stream(added(rows), spark, lake.quarantine(table))
-    return derived(_watermarked(sane, table), table, lake, current_static_versions(table, lake))
+    fit = sound_stream(added(rows), spark, lake.quarantine(table))
+    return derived(_watermarked(fit, table), table, lake, current_static_versions(table, lake))
 
 
 def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
@@ -142,15 +254,3 @@ def _watermarked(rows: DataFrame, table: Table) -> DataFrame:
         if read.watermark:
             rows = rows.withWatermark(read.event_time, read.watermark)
     return rows
-
-
-def _write(rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> Batch:
-    if table.source:
-        return write_files(rows, table, lake, transaction)
-    if table.stateful:
-        return write_groups(rows, table, lake, transaction)
-    return write_changes(rows, table, lake, versions_of(table, lake, transaction.batch_id), transaction)
-
-
-def _recorded(batch: Batch, table: Table, lake: Lake, transaction: Transaction) -> Batch:
-    return batches.counted_in(lake.state(table, "batches"), str(transaction.commit_metadata["query"]), batch)

@@ -1,49 +1,50 @@
 """Where one upstream row may give many: none of them may give no row unseen, and each is counted once."""
 
-from dataclasses import replace
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import SOURCE_ROW, Table
 from medallion_assets.delta import changes
-from medallion_assets.delta.commit import append
+from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import OUTCOMES
 from medallion_assets.quarantine.held_poison import sound
 from medallion_assets.quarantine.repairs import as_text
-from medallion_assets.runtime.strategy import Part, Strategy, Written
+from medallion_assets.runtime.strategy import MicroBatch, Strategy
+from medallion_assets.runtime.write import Prepared
 from medallion_assets.sources.quarantine import GAVE_NO_ROW, QUERY, shaped
 
 
-def write_many(write: Strategy, part: Part, table: Table, lake: Lake) -> Written:
-    """Write a batch; upstream rows of which the query gives no row go to quarantine, as upstream has them.
+def prepare_many(prepare: Strategy, batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
+    """Compute a batch; upstream rows of which the query gives no row go to quarantine, as upstream has them.
 
     Counts ``expanded`` besides: by how many the rows that came are more than the upstream rows that came.
     """
-    new = changes.added(part.rows)
-    if part.versions.after < 0:
+    new = changes.added(batch.rows)
+    if batch.versions.after < 0:
         # All of upstream is taken again: what is held of it is held already.
-        new = sound(new, part.rows.sparkSession, lake.quarantine(table))
-    silent = _held(new, part, table, lake)
-    sources = new.count() - changes.removed(part.rows).count()
-    done = write(part, table, lake)
-    counts = done.counts | {"quarantine": done.counts.get("quarantine", 0) + silent}
+        new = sound(new, batch.rows.sparkSession, lake.quarantine(table))
+    silent = _silent(new, batch, table, lake)
+    held = silent.count()
+    sources = new.count() - changes.removed(batch.rows).count()
+    prepared = prepare(batch, table, lake)
+    counts = {**prepared.counts, "quarantine": prepared.counts.get("quarantine", 0) + held}
     rows = sum(counts.get(word, 0) - counts.get(f"was:{word}", 0) for word in OUTCOMES)
-    return done._replace(counts=counts | {"expanded": rows - sources})
+
+    def write(target: Lake, transaction: Transaction) -> None:
+        if held:
+            rules, kind = F.array(F.lit(GAVE_NO_ROW)), F.lit(QUERY)
+            text = as_text(silent)
+            entries = shaped(silent, text, rules, kind, transaction.version, transaction.run_id)
+            append(entries, target.quarantine(table), transaction.of_quarantine)
+        prepared.write(target, transaction)
+
+    return prepared._replace(counts={**counts, "expanded": rows - sources}, write=write)
 
 
-def _held(new: DataFrame, part: Part, table: Table, lake: Lake) -> int:
-    """Put the upstream rows of which the query gives none into quarantine, once; gives how many they are."""
-    quarantine, transaction = lake.quarantine(table), part.transaction
-    given = derived(new, table, lake, part.static_versions).select(SOURCE_ROW).distinct()
+def _silent(new: DataFrame, batch: MicroBatch, table: Table, lake: Lake) -> DataFrame:
+    """Return the upstream rows of which the query gives none."""
+    given = derived(new, table, lake, batch.static_versions).select(SOURCE_ROW).distinct()
     marked = new.withColumn(SOURCE_ROW, F.md5(as_text(new)))
-    silent = marked.join(given, SOURCE_ROW, "left_anti").drop(SOURCE_ROW).localCheckpoint()
-    count = silent.count()
-    mine = replace(transaction, app_id=f"{transaction.app_id}/silent")
-    if count and not mine.committed_to(quarantine):
-        rules, kind = F.array(F.lit(GAVE_NO_ROW)), F.lit(QUERY)
-        entries = shaped(silent, as_text(silent), rules, kind, transaction.batch_id, transaction.run_id)
-        append(entries, quarantine, mine)
-    return count
+    return marked.join(given, SOURCE_ROW, "left_anti").drop(SOURCE_ROW).localCheckpoint()

@@ -7,73 +7,97 @@ from pyspark.sql import DataFrame
 
 from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import batches, progress
 from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.delta.merge import upsert
-from medallion_assets.delta.row_counts import rows_brought, rows_committed
+from medallion_assets.delta.row_counts import rows_brought
 from medallion_assets.delta.stream import State
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import versions_of
-from medallion_assets.quality.late_rows import open_rows
+from medallion_assets.quality.late_rows import open_rows, watermark_of
 from medallion_assets.runtime.columns import joining
-from medallion_assets.runtime.late_entries import held_late
-from medallion_assets.runtime.poison_of_groups import rows_left_out
+from medallion_assets.runtime.late_entries import prepare_late
+from medallion_assets.runtime.poison_of_groups import prepare_left_out
+from medallion_assets.runtime.write import Prepared, Target, commit
 
 
-def write_groups(rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> Batch:
-    """Rewrites the table with the whole aggregate (complete), or merges the groups that changed (update)."""
-    started, path = time.monotonic(), lake.path(table)
-    anew = table.output_mode == "complete" or transaction.batch_id == 0
-    rows = laid_out(rows, table.layout, path, table.key) if anew else joining(rows, table, lake)
-    if transaction.committed_to(path):
-        # Delta would skip the write without reading the rows; Spark then finds its state stores
-        # uncommitted and refuses the batch at every retry, for ever.
-        rows.write.format("noop").mode("overwrite").save()
-    elif table.output_mode == "append" and transaction.batch_id > 0:
-        append(rows, path, transaction)
-    elif anew:
-        # State that begins anew begins with all of upstream: what stood before is replaced by it.
-        append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
-    else:
-        _merge(rows, table, lake, transaction)
-    versions = versions_of(table, lake, transaction.batch_id)
-    late = held_late(rows.sparkSession, table, lake, versions, transaction) if table.watermarked else 0
-    held = late + rows_left_out(rows.sparkSession, table, lake, versions, transaction)
-    seconds, whole = time.monotonic() - started, transaction.batch_id == 0
-    read, written = rows_brought(lake.upstream_log(table), versions), rows_committed(path, transaction)
-    return Batch(transaction.batch_id, read, written, held, seconds=seconds, run_id=transaction.run_id,
-                 strategy=table.output_mode, late=late, whole=whole)  # fmt: skip
+def write_groups(
+    rows: DataFrame, table: Table, lake: Lake, versions: VersionRange, number: int, transaction: Transaction
+) -> Batch:
+    """Rewrite the table with the whole aggregate (complete), or merge the groups that changed (update).
 
+    Args:
+        rows: What the query gave for the micro-batch.
+        table: The table.
+        lake: Where it is.
+        versions: The upstream versions of the batch.
+        number: The micro-batch in its checkpoint; the first has the state of all of upstream.
+        transaction: What is committed.
+    """
+    started, spark = time.monotonic(), rows.sparkSession
+    late, hold = prepare_late(spark, table, lake, versions, number) if table.watermarked else (0, None)
+    left_out, exchange = prepare_left_out(spark, table, lake, versions)
+    merges = table.output_mode == "update" and number > 0
+    # Read twice, a stateful query runs twice and counts its rows double; a MERGE reads its source twice.
+    if merges or table.write_audit_publish:
+        rows.persist().count()
 
-def _merge(rows: DataFrame, table: Table, lake: Lake, transaction: Transaction) -> None:
-    # MERGE reads its source twice, which would run the stateful query twice and count its rows double.
-    once = rows.persist()
-    try:
-        once.count()
-        upsert(once, lake.path(table), transaction, table.unique_by)
-    finally:
-        once.unpersist()
+    def write(target: Lake, signed: Transaction) -> None:
+        if hold is not None:
+            hold(target, signed)
+        exchange(target, signed)
+        _write(rows, table, target, number, signed)
 
-
-def with_states(
-    done: list[Batch], states: dict[int, State], table: Table, lake: Lake, rows: DataFrame
-) -> list[Batch]:
-    """Return the batches with what their query said of its state, and keeps them so."""
-    if not table.stateful:
-        return done
-    found = [(batch, states.get(batch.number)) for batch in done]
-    return [_with_state(batch, state, table, lake, rows) if state else batch for batch, state in found]
-
-
-def _with_state(batch: Batch, state: State, table: Table, lake: Lake, rows: DataFrame) -> Batch:
-    told = replace(
-        batch,
-        watermark=state.watermark,
-        open_groups=state.groups,
-        state_bytes=state.bytes,
-        open_rows=open_rows(rows.sparkSession, table, lake, batch.number),
+    batch = Batch(
+        position=versions.upto,
+        read=rows_brought(lake.upstream_log(table), versions),
+        written=-1,
+        quarantined=late + left_out,
+        strategy=table.output_mode,
+        late=late,
+        open_rows=open_rows(spark, table, lake, number),
+        watermark=_iso(watermark_of(lake.state(table, "checkpoint"), number)),
+        whole=versions.after < 0,
+        seconds=time.monotonic() - started,
+        run_id=transaction.run_id,
     )
-    query = progress.query_id(lake.state(table, "checkpoint"))
-    batches.record(lake.state(table, "batches"), query, told)
-    return told
+    prepared = Prepared({}, table.output_mode, write, (rows,) if rows.is_cached else ())
+    return commit(prepared, batch, Target(table, lake, spark), transaction)
+
+
+def _write(rows: DataFrame, table: Table, target: Lake, number: int, transaction: Transaction) -> None:
+    path = target.path(table)
+    whole = table.output_mode == "complete" or number == 0
+    rows = laid_out(rows, table.layout, path, table.key) if whole else joining(rows, table, target)
+    if whole:
+        # State that begins with all of upstream replaces what was there.
+        append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
+    elif table.output_mode == "append":
+        append(rows, path, transaction)
+    else:
+        upsert(rows, path, transaction, table.unique_by)
+
+
+def read_through(rows: DataFrame) -> None:
+    """Compute a micro-batch that the table has already, for the sake of its state.
+
+    Delta would skip the write without reading the rows; Spark then finds its state stores uncommitted and
+    refuses the batch at every retry.
+    """
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def with_states(done: dict[int, Batch], states: dict[int, State]) -> list[Batch]:
+    """Return a stateful query's batches (by micro-batch) with what Spark said of its state after each."""
+    return [
+        replace(batch, watermark=state.watermark, open_groups=state.groups, state_bytes=state.bytes)
+        if (state := states.get(number))
+        else batch
+        for number, batch in done.items()
+    ]
+
+
+def _iso(milliseconds: int) -> str:
+    if milliseconds <= 0:
+        return ""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds / 1000)) + ".000Z"

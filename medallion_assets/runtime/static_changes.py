@@ -1,6 +1,5 @@
 """Late and changed rows of a static input: what they bring through, and what they change, exactly once."""
 
-import json
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,24 +9,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Read, Table
 from medallion_assets.delta import changes, log
-from medallion_assets.delta.batches import Batch, write_json
+from medallion_assets.delta.batches import Batch
 from medallion_assets.delta.changes import VersionRange
-from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.position import static_app_id
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import stands_for
-from medallion_assets.lake.static_versions import followed_statics, last_static_versions
+from medallion_assets.lake.position import epoch, position, transaction
+from medallion_assets.lake.static_versions import batch_versions, followed_statics, last_static_versions
 from medallion_assets.quarantine.quarantined import JUDGED
-from medallion_assets.runtime.correct import RecomputeScope, recomputed
+from medallion_assets.runtime.correct import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.flow import batch_of
+from medallion_assets.runtime.write import Target, commit
 from medallion_assets.sources.quarantine import JOIN, OPEN
-
-
-def begin_to_follow(table: Table, lake: Lake) -> None:
-    """Notes which versions the first rows will meet at least, before they do."""
-    known = followed_statics(table, lake)
-    new = {name: log.version(lake.path(up)) for name, up in _followed(table) if name not in known}
-    if new:
-        write_json(lake.state(table, "followed.json"), known | {n: v or 0 for n, v in new.items()})
 
 
 class Moved(NamedTuple):
@@ -53,43 +45,25 @@ def _followed(table: Table) -> Iterator[tuple[str, Table]]:
             yield name, read.table
 
 
-def take_statics(table: Table, lake: Lake, spark: SparkSession, note: dict[str, object]) -> Iterator[Batch]:
-    """Make anew the rows that changed static rows reach; gives a batch for each input.
-
-    A version counts as taken once the caller, who puts the batch on record, asks for the next.
-    """
-    for moved in list(moved_statics(table, lake)) if stands_for(table, lake) >= 0 else ():
-        begun = moved._replace(versions=_begun(table, lake, moved))
-        yield _taken(table, lake, spark, begun, note)
-        taken = followed_statics(table, lake) | {begun.name: begun.versions.upto}
-        write_json(lake.state(table, "followed.json"), taken)
+def take_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> Iterator[Batch]:
+    """Recompute the rows that changed static rows reach; gives a batch for each input."""
+    for moved in list(moved_statics(table, lake)) if position(table, lake) >= 0 else ():
+        yield _taken(table, lake, spark, moved, run_id)
 
 
-def _taken(table: Table, lake: Lake, spark: SparkSession, moved: Moved, note: dict[str, object]) -> Batch:
-    started, upto = time.monotonic(), stands_for(table, lake)
-    old_static_versions = last_static_versions(table, lake) | followed_statics(table, lake)
-    static_versions = old_static_versions | {moved.name: moved.versions.upto}
-    transaction = Transaction(f"{table.key}/static/{moved.name}/{note['query']}", moved.versions.upto, note)
+def _taken(table: Table, lake: Lake, spark: SparkSession, moved: Moved, run_id: str) -> Batch:
+    started, upto = time.monotonic(), position(table, lake)
+    app = static_app_id(table.key, epoch(table, lake), moved.name, table.flow)
+    signed = transaction(table, lake, moved.versions.upto, run_id, app=app)
+    old = batch_versions(table, lake, signed.before) | last_static_versions(table, lake)
+    old |= followed_statics(table, lake)
+    new = old | {moved.name: moved.versions.upto}
     keys = _reached(spark, table, lake, moved.read, moved.versions)
-    counts = recomputed(
-        spark,
-        table,
-        lake,
-        RecomputeScope(keys, VersionRange(upto, upto), static_versions, old_static_versions),
-        transaction,
-    )
-    words = f"recomputed for the rows that {moved.name} now knows otherwise"
-    return batch_of(counts, table, transaction, static_versions, words, time.monotonic() - started)
-
-
-def _begun(table: Table, lake: Lake, moved: Moved) -> VersionRange:
-    """Return the versions to take: after a death those that were begun, though there are newer ones."""
-    file = lake.state(table, "following.json")
-    told = json.loads(file.read_text()) if file.exists() else {}
-    if told.get(moved.name, -1) <= moved.versions.after:
-        told[moved.name] = moved.versions.upto
-        write_json(file, told)
-    return VersionRange(moved.versions.after, int(told[moved.name]))
+    scope = RecomputeScope(keys, VersionRange(upto, upto), new, old)
+    prepared = prepare_recompute(spark, table, lake, scope)
+    prepared = prepared._replace(strategy=f"recomputed for the rows that {moved.name} now knows otherwise")
+    batch = batch_of(prepared, table, upto, new, run_id, time.monotonic() - started)
+    return commit(prepared, batch, Target(table, lake, spark), signed)
 
 
 def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, versions: VersionRange) -> DataFrame:

@@ -24,4 +24,9 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], columns: str
     schema = to_arrow_schema(declared, timezone="UTC")
     values = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+    return frame_of_table(spark, pa.Table.from_arrays(arrays, schema=schema))
+
+
+def frame_of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return an Arrow table as a frame."""
+    return spark.createDataFrame(table)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medallion_assets.delta import log
-from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.commit import PENDING, Transaction
 from medallion_assets.sources.file_status import Found
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
@@ -26,7 +26,7 @@ from medallion_assets.sources.value_books import (
     books_of,
     columns_of,
 )
-from medallion_assets.sources.value_counts import ValueCounts
+from medallion_assets.sources.value_counts import ValueCounts, refused_cells
 
 FILE = "_source_file"
 
@@ -34,7 +34,7 @@ FILE = "_source_file"
 def account_of(
     place: LoadTarget,
     files: Sequence[Entry],
-    transactions: Sequence[Transaction],
+    transaction: Transaction,
     values: "Mapping[str, Future[ValueCounts]]",
     query: QueryColumns,
 ) -> Found:
@@ -43,20 +43,26 @@ def account_of(
     Args:
         place: The table and its quarantine.
         files: The files the batch loaded.
-        transactions: Those the batch wrote with, the one of its good rows first.
+        transaction: What was committed.
         values: By path, the values each file holds.
         query: What the table's query does with columns.
     """
     fields = _fields(place.path)
     names = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
-    parts = _added(place.path, transactions[0])
-    refused_parts = [part for t in transactions for part in _added(place.quarantine, t)]
+    parts = _added(place.path, transaction)
+    refused_parts = _added(place.quarantine, transaction.of_quarantine)
     rescued = place.source.rescued
     rows, rescues = _counted(parts, names.get(FILE, FILE), names.get(rescued, ""))
     refused, _ = _counted(refused_parts, "source_file", "")
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
     there.add_refused(refused_parts, rescued)
+    if place.source.format == "csv":
+        there.add_refused_cells(refused_parts, refused_cells(files, place.source, there.columns))
+    if place.source.format == "text":
+        # A refused line is the one value of its record.
+        for path, count in refused.items():
+            there.quarantined[path] = Counter({"value": count})
     books = {}
     for file in files:
         let_go = file.records - rows[file.path] - refused[file.path]
@@ -86,14 +92,28 @@ def _by_value(files: pa.ChunkedArray) -> dict[str, int]:
 
 
 def _added(path: Path, transaction: Transaction) -> list[Path]:
-    """Return the data files of the commit this writer signed with this batch, newest commits first."""
-    folder = path / "_delta_log"
-    for file in sorted(folder.glob("*.json"), reverse=True) if folder.is_dir() else ():
-        actions = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
-        writers = [(a["txn"]["appId"], a["txn"]["version"]) for a in actions if "txn" in a]
-        if (transaction.app_id, transaction.batch_id) in writers:
-            return [path / unquote(a["add"]["path"]) for a in actions if "add" in a]
-    return []
+    """Return the data files that a batch's commits added: the table's one, or the quarantine's several."""
+    pending = transaction.commit_metadata.get(PENDING)
+    oldest = -1 if pending is None or transaction.before is None else transaction.before
+    found: list[Path] = []
+    if pending is None and log.committed_version(path, transaction.app_id) < transaction.version:
+        # The log's snapshot says so; its entries would all have to be read.
+        return []
+    for info in log.newest_commits(path):
+        if int(info["version"]) <= oldest:
+            break
+        actions = log.actions(path, int(info["version"])) or []
+        added = [path / unquote(a["add"]["path"]) for a in actions if "add" in a]
+        if pending is None and any(_is_of(a["txn"], transaction) for a in actions if "txn" in a):
+            return added
+        # What a batch took out of the quarantine rewrote files, too; only appends brought entries.
+        if pending and log.commit_metadata_of(info).get(PENDING) == pending and info["operation"] == "WRITE":
+            found += added
+    return found
+
+
+def _is_of(action: Mapping[str, Any], transaction: Transaction) -> bool:
+    return (action["appId"], action["version"]) == (transaction.app_id, transaction.version)
 
 
 def _fields(path: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.listing import listing
+from medallion_assets.sources.ledger import COPY_INTO
+from medallion_assets.sources.listing import listing, namer
 from medallion_assets.sources.load_target import LoadTarget, NamedTable, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
 from medallion_assets.sources.option_names import is_true
@@ -98,9 +99,10 @@ def copy_into(
     defaults = _defaults(source_format, copying["mergeSchema"])
     source = source_of(named.name, source_format, str(root), {**readers, **options}, defaults)
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
-    state = settings.lake / named.pipeline / "_state" / named.layer / named.name / "copy_into"
+    state = settings.lake / named.pipeline / "_state" / named.layer / named.name / COPY_INTO
     place = named.place(settings.lake, state, source)
-    only = {os.path.normpath(name) for name in files} or None
+    # As the ledger names them: its root may be wider or narrower than this call's source.
+    only = {namer(place.root)(os.path.normpath(root / name)) for name in files} or None
     _refuse_files(root, files, source)
     look = DiscoveryOptions(settings.settle_seconds, only, copying["force"], must_exist=True)
     if validate:

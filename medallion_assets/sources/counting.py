@@ -13,15 +13,15 @@ import pyarrow as pa
 from medallion_assets.sources.contents import Contents, tag_of
 from medallion_assets.sources.counted_lines import counted_records, each_line, lines_in, records_on
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.csv_contents import csv_contents
+from medallion_assets.sources.formats.csv_rows import csv_contents
 from medallion_assets.sources.formats.footers import footer
-from medallion_assets.sources.formats.json_documents import as_documents
+from medallion_assets.sources.formats.json_documents import documents
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.opening import Wrapping, wrapping
 from medallion_assets.sources.options import Source
 
-BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException)
-"""What the decompressors and footers of a damaged file raise; ``gzip.BadGzipFile`` is an ``OSError``."""
+BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError, pa.ArrowException, UnicodeError)
+"""What decompressors, decoders and footers raise of a damaged file; gzip's errors are ``OSError``."""
 
 
 def contents(path: Path, source: Source) -> Contents:
@@ -41,9 +41,9 @@ def contents(path: Path, source: Source) -> Contents:
 
 def _json(path: Path, source: Source) -> Contents:
     wrapped = wrapping(path, source)
-    documents = as_documents(path, wrapped, source.option("multiLine", default="auto"))
-    if documents is not None:
-        return Contents(tag_of(path), len(documents), "document")
+    records = documents(path, wrapped, source.option("multiLine", default="auto"))
+    if records is not None:
+        return Contents(tag_of(path), sum(1 for _ in records), "document")
     return _lines(path, wrapped, records_on)
 
 
@@ -60,7 +60,7 @@ def _lines(path: Path, wrapped: Wrapping, records_in: Callable[[bytes], int]) ->
         with wrapped.opened(path) as lines:
             return Contents(tag_of(path), counted_records(lines, records_in), "lines")
     with wrapped.text(path) as text:
-        records = sum(records_in(line.encode("utf-8", "surrogateescape")) for line in each_line(text))
+        records = sum(records_in(line.encode("utf-8", wrapped.errors)) for line in each_line(text))
     return Contents(tag_of(path), records, "recoded")
 
 

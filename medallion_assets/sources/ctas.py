@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import TIMES, configured
+from medallion_assets.delta.format import check_format
 from medallion_assets.delta.lease import held
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -38,6 +39,7 @@ def create_table_as(
     """
     settings, named = current_settings(), NamedTable.of(table_name)
     path = settings.lake / named.pipeline / named.layer / named.name
+    check_format(settings.lake)
     with held(named.lease(settings.lake), named.key):
         if log.exists(path) and not replace:
             raise SourceError(

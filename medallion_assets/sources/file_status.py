@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
+from deltalake import Transaction as DeltaTransaction
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
@@ -102,7 +103,7 @@ def record(
         _of_entry(file) | batch | {"status": FAILED_AS.get(why, CORRUPT), "reason": why}
         for file, why in untaken.items()
     ]
-    add(ledger, [*loaded, *lost])
+    add(ledger, [*loaded, *lost], transaction)
 
 
 def postpone(ledger: Path, files: Sequence[Entry], transaction: Transaction) -> None:
@@ -137,14 +138,25 @@ def _counts(file: Entry, found: Found, drops: bool) -> dict[str, int]:
     }
 
 
-def add(ledger: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Append rows under ``COLUMNS``, numbered in their order; missing values are NULL."""
+def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None = None) -> None:
+    """Append rows under ``COLUMNS``, numbered in their order; missing values are NULL.
+
+    The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are told.
+    """
     if rows:
         path = outcomes_of(ledger)
         version = log.version(path)
         first = 0 if version is None else (version + 1) * STEP
         numbered = [row | {"recorded": first + n} for n, row in enumerate(rows)]
-        write_deltalake(str(path), pa.Table.from_pylist(numbered, schema=COLUMNS), mode="append")
+        told = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
+        properties = CommitProperties(app_transactions=told)
+        table = pa.Table.from_pylist(numbered, schema=COLUMNS)
+        write_deltalake(str(path), table, mode="append", commit_properties=properties)
+
+
+def recorded_upto(ledger: Path, app_id: str) -> int:
+    """Return the version of a stream's last batch whose files are in the status table, -1 for none."""
+    return log.committed_version(outcomes_of(ledger), app_id)
 
 
 def outcomes_of(ledger: Path) -> Path:
@@ -162,9 +174,11 @@ def last_rows(ledger: Path, limit: int) -> list[dict[str, Any]]:
     version = log.version(outcomes_of(ledger))
     if version is None:
         return []
-    found = rows(ledger, f"recorded >= {max(0, version - limit + 1) * STEP}")
     # Commits that tidied up the table added no row.
-    found = found if len(found) >= limit else rows(ledger)
+    for commits in (1, limit, version + 1):
+        found = rows(ledger, f"recorded >= {max(0, version + 1 - commits) * STEP}")
+        if len(found) >= limit:
+            break
     return found[::-1][:limit]
 
 

@@ -1,26 +1,31 @@
 """The columns and types that files bring, read from their records, headers or footers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.evolution import grown
+from medallion_assets.sources.evolution import grown, is_column
 from medallion_assets.sources.formats.columnar import columnar_frame
-from medallion_assets.sources.formats.csv import csv_records
-from medallion_assets.sources.formats.csv_header import column_names
-from medallion_assets.sources.formats.objects import of_objects, storable_columns
-from medallion_assets.sources.formats.whole_files import BINARY, TEXT
+from medallion_assets.sources.formats.csv_dialect import column_names
+from medallion_assets.sources.formats.csv_rows import csv_types
+from medallion_assets.sources.formats.json_inference import counted_keys, inferred
+from medallion_assets.sources.formats.text_files import TEXT
+from medallion_assets.sources.formats.whole_files import BINARY
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.options import Source
+from medallion_assets.sources.options import Source, split_columns
 from medallion_assets.sources.reading import groups
 from medallion_assets.sources.staging import Staging
-
-GUESSES = ("bigint", "double", "boolean", "date", "timestamp")
-"""Types a CSV column may turn out to have, the first that every value fits."""
 
 
 def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
@@ -30,9 +35,11 @@ def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], sta
     if source.format in ("text", "binaryFile"):
         return TEXT if source.format == "text" else BINARY
     if source.format == "csv":
-        return _of_headers(spark, source, files, staging)
+        return _of_headers(source, files)
     if source.format in ("json", "xml"):
-        return of_objects(spark, source, files, staging)
+        if source.infer_column_types:
+            return storable_columns(inferred(files, source))
+        return StructType([StructField(key, StringType()) for key in counted_keys(files, source)])
     # A file without a row has columns, too.
     frames = [columnar_frame(spark, group, source, staging) for group in groups(files, also_empty=True)]
     schemas = [StructType(frame.fields) for frame in frames]
@@ -53,7 +60,7 @@ def declared(source: Source) -> StructType:
 def with_hints(base: StructType, hints: str) -> StructType:
     """Return the schema with the hints' types; a hint may name a nested field, or add a column."""
     nested: dict[str, DataType] = {}
-    for hint in _split(hints):
+    for hint in split_columns(hints):
         name, _, kind = hint.strip().partition(" ")
         nested[name.strip("`")] = _ddl(f"c {kind}")["c"].dataType
     for path, wanted in nested.items():
@@ -66,18 +73,6 @@ def _ddl(text: str) -> StructType:
     if not isinstance(found, StructType):
         raise SourceError(f"a schema is a list of columns, not {text!r}")
     return found
-
-
-def _split(hints: str) -> list[str]:
-    """Cuts a column list at its outer commas."""
-    parts, depth = [""], 0
-    for mark in hints:
-        depth += (mark in "<(") - (mark in ">)")
-        if mark == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += mark
-    return [part for part in parts if part.strip()]
 
 
 def _hinted(base: StructType, at: list[str], kind: DataType) -> StructType:
@@ -96,28 +91,32 @@ def _inside(old: DataType, at: list[str], kind: DataType) -> DataType:
     return _hinted(old if isinstance(old, StructType) else StructType(), at, kind)
 
 
-def _of_headers(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:
+def _of_headers(source: Source, files: Sequence[Entry]) -> StructType:
     names = {name: None for file in files for name in column_names(file.header, source)}
     strings = StructType([StructField(name, StringType()) for name in names])
     if not source.infer_column_types or not names:
         return strings
-    text = grown(StructType(), strings).schema
-    records = reduce(
-        DataFrame.unionByName, (csv_records(spark, g, source, text, staging) for g in groups(files))
-    )
-    return StructType([StructField(name, kind) for name, kind in _guessed(records, text)])
+    return csv_types(files, source, list(names))
 
 
-def _guessed(records: DataFrame, text: StructType) -> Iterator[tuple[str, DataType]]:
-    cells = {name: F.trim(records[f"`{name.replace('`', '``')}`"]) for name in text.names}
-    counts = [F.count(cell).alias(f"{i}") for i, cell in enumerate(cells.values())]
-    fits = [
-        F.count(cell.try_cast(kind)).alias(f"{i}:{kind}")
-        for i, cell in enumerate(cells.values())
-        for kind in GUESSES
-    ]
-    found = records.where("_reason IS NULL").agg(*counts, *fits).first()
-    assert found is not None
-    for i, name in enumerate(cells):
-        kind = next((k for k in GUESSES if found[f"{i}"] and found[f"{i}:{k}"] == found[f"{i}"]), "string")
-        yield name, _ddl(f"c {kind}")["c"].dataType
+def storable_columns(schema: StructType) -> StructType:
+    """Return the schema with only what a table can hold below its top level."""
+    return StructType([StructField(f.name, _storable(f.dataType)) for f in schema.fields])
+
+
+def _storable(kind: DataType) -> DataType:
+    if isinstance(kind, NullType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_storable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _storable(kind.valueType))
+    if isinstance(kind, StructType):
+        by_case = {f.name.lower(): f for f in reversed(kind.fields) if is_column(f.name)}
+        kept = [
+            StructField(f.name, _storable(f.dataType))
+            for f in kind.fields
+            if by_case.get(f.name.lower()) is f
+        ]
+        return StructType(kept) if kept else StringType()
+    return kind

@@ -1,6 +1,7 @@
 """What the ledger last saw of each file, less those that are to be looked at once more."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
@@ -15,7 +16,7 @@ def known_files(ledger: Path, root: Path, tags: bool = False) -> dict[str, Known
     """
     known = ledgers.last_seen(ledger, tags)
     for path, seen in known.items():
-        if seen.status == DENIED and _opens(ledgers.located(root, path)):
+        if seen.status == DENIED and opens(ledgers.located(root, path)):
             known[path] = _again(seen)
     lost = file_status.lost(ledger)
     paths = {row["path"] for row in lost.values() if row["path"] in known}
@@ -42,9 +43,15 @@ def _again(seen: Known) -> Known:
     return seen._replace(size=NONE)
 
 
-def _opens(path: Path) -> bool:
+def opens(path: Path) -> bool:
+    """Return true where the user this runs as may read a file."""
     try:
-        path.open("rb").close()
+        opened(path).close()
     except OSError:
         return False
     return True
+
+
+def opened(path: Path) -> BinaryIO:
+    """Return a file's bytes."""
+    return path.open("rb")

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from medallion_assets.delta import log
@@ -43,6 +45,9 @@ UNCHANGED = "unchanged"
 
 NOT_LOADED = (REFUSED, CHANGED, DENIED)
 """What a person should know of: contents in the landing zone that are not in the table."""
+
+ONE_FILE = 1 << 40
+"""More bytes than a commit of the ledger ever has."""
 
 NONE = -1
 """The sequence of no entry."""
@@ -113,18 +118,23 @@ def is_named(path: str, name: str) -> bool:
     return f"/{path}".endswith(f"/{name}") or name.endswith(f"/{path}")
 
 
+COPY_INTO = "copy_into"
+"""The folder of a table's COPY INTO state."""
+
+
 def root_of(location: Path, ledger: Path) -> Path:
     """Return the folder that the ledger's paths are relative to: the landing zone's root.
 
     It is the source's folder; for a glob the folder before its first wildcard, for a file the folder it is
     in. A source whose path was declared wider or narrower since keeps the root of its first look, or every
-    file would have another name and load again.
+    file would have another name and load again. COPY INTO's ledger belongs to the table and takes files of
+    several sources: all are named relative to the first, or files of one name would be taken for one file.
     """
     root = folder_of(location)
     said = (log.opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
         first = Path(os.path.normpath(ledger / said.removeprefix(ROOT)))
-        if first.is_relative_to(root) or root.is_relative_to(first):
+        if ledger.parent.name == COPY_INTO or first.is_relative_to(root) or root.is_relative_to(first):
             return first
     return root
 
@@ -143,7 +153,22 @@ def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
         DeltaTable.create(str(ledger), COLUMNS, mode="ignore", description=said)
         return
     rows = pa.Table.from_pylist(numbered, schema=COLUMNS)
-    write_deltalake(str(ledger), rows, mode="append", description=said)
+    # One file: the stream takes a commit file by file, and a position is a whole commit.
+    write_deltalake(str(ledger), rows, mode="append", description=said, target_file_size=ONE_FILE)
+
+
+def admitted_between(ledger: Path, root: Path, after: int, upto: int) -> list[Entry]:
+    """Return the files that the ledger's commits after a version, up to another, admitted, as they were seen.
+
+    Only where the log still has the entries of these commits.
+    """
+    found: list[Entry] = []
+    for version in range(after + 1, upto + 1):
+        added = [a["add"] for a in log.actions(ledger, version) or [] if "add" in a]
+        paths = [ledger / unquote(add["path"]) for add in added if add.get("dataChange", True)]
+        listed = [row for path in paths if path.exists() for row in pq.read_table(path).to_pylist()]
+        found += [Entry(**row, root=str(root)) for row in listed if row["status"] == ADMITTED]
+    return sorted(found, key=lambda file: file.sequence)
 
 
 def rows(

@@ -1,39 +1,40 @@
 """A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import batches_between, newest_flows
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
-from medallion_assets.sources import file_status
-from medallion_assets.sources.batch_records import records_read
+from medallion_assets.delta.position import app_id, epoch_of, position_of
+from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of
-from medallion_assets.sources.deduplicate_files import not_loaded
-from medallion_assets.sources.ledger import ADMITTED, NONE, Entry
-from medallion_assets.sources.load_records import Loaded, load_readable, load_whole
+from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
+from medallion_assets.sources.load_records import Loaded, load_whole
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.malformed import write_malformed
+from medallion_assets.sources.new_ledger import has_new_ledger
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.poison_files import is_of_a_file, unreadable
 from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
-from medallion_assets.sources.reading import partition_keys
 from medallion_assets.sources.replacing import (
     clear_quarantine,
     replaces_files,
     rows_before,
     superseded,
 )
+from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
 
-Writer = Callable[[DataFrame, str], Mapping[str, int]]
-"""Takes good rows, and SQL true of rows they stand in for (empty for none)."""
+Writer = Callable[[DataFrame | None, Loaded, str], Mapping[str, int]]
+"""Commits good rows (None for a batch without files), what is known of them, and a predicate on rows they
+replace (empty for none); returns counts of its own. Its commit on the table is the batch's."""
 
 
 def load_files(
@@ -44,18 +45,17 @@ def load_files(
     write: Writer,
     kept: Callable[[], frozenset[str] | None] = lambda: None,
 ) -> Loaded:
-    """Loads the files of a micro-batch and says what became of their records.
+    """Load the files of a micro-batch and return what became of their records.
 
-    A file whose records stand in the table already (its checkpoint was lost) is left out; one that is
-    gone, or is not what discovery counted, is left out too and taken up again when it is found; one whose
-    bytes no reader can take is left out until they change.
+    A file that is gone, or is not what discovery counted, is left out and taken up again when it is found;
+    one whose bytes no reader can take is left out until they change.
 
     Args:
         spark: The session.
         files: The files of the batch.
         place: Where they go.
-        transaction: Who writes, and which batch.
-        write: Writes good rows; gives counts of its own.
+        transaction: What is committed.
+        write: Commits good rows.
         kept: Returns, after the write, the columns of the records that the table's query passed on as they
             were; None where it has no query.
 
@@ -63,54 +63,77 @@ def load_files(
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
-    replaces = replaces_files(source, place.state)
-    old = superseded(place.ledger, files, replaces)
-    untaken = {file: file_status.LATER if file in old else file_status.GONE
-               for file in files if file in old or not _is_as_counted(file)}  # fmt: skip
-    there = [file for file in files if file not in untaken]
+    replaces = replaces_files(source, place.path)
+    missing = _untaken(place, files, replaces)
+    there = [file for file in files if file not in missing]
     again = [file for file in there if replaces and file.supersedes != NONE]
-    # Rows of a file that came again are no sign that it was loaded: they are replaced in any case.
-    once = [file for file in there if not replaces or file.supersedes == NONE]
-    fresh = not_loaded(spark, once, transaction, place.path, place.quarantine) + again
     before = rows_before(place.ledger, again)
-    clear_quarantine(spark, [file.path for file in again], place.quarantine, transaction, parse)
-    # Delta wants every row it writes to be one of those it may stand in for: new files' too.
-    instead_of = among("_source_file", [file.path for file in fresh]) if again else ""
-    values = count_in_background(fresh, source)
+    clear_quarantine(spark, [file.path for file in again], place.quarantine, transaction)
+    # Delta wants every row it writes to match what it replaces: new files' too.
+    predicate = among("_source_file", [file.path for file in there]) if again else ""
+    values = count_in_background(there, source)
     staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
 
-    def load(files: list[Entry]) -> Loaded:
-        return load_whole(spark, files, place, staging, transaction, lambda rows: write(rows, instead_of))
+    def load(untaken: dict[Entry, str]) -> Loaded:
+        taken = [file for file in there if file not in untaken]
+        now = {file.path: file.records for file in taken}
+        known = Loaded(
+            missing=sum(file.records for file in untaken),
+            replaced={path: [count, now.get(path, 0)] for path, count in before.items()},
+            untaken={str(file.sequence): why for file, why in untaken.items()},
+        )
+        loaded = load_whole(
+            spark, taken, known, place, staging, transaction, partial(_with, write, predicate)
+        )
+        account = account_of(
+            place, taken, transaction, values, _query_columns(source, loaded.columns, kept())
+        )
+        _record(place, taken, account, untaken, transaction, started)
+        return loaded
 
-    loaded, corrupt = load_readable(load, fresh, spark, place, transaction)
-    fresh = [file for file in fresh if file.path not in corrupt]
-    if loaded.malformed and loaded.growth is not None:
-        write_malformed(records_read(spark, fresh, source, loaded.growth, staging), fresh, place, parse)
-    staging.discard()
-    drop_ahead(place.state)
-    untaken |= {file: corrupt[file.path] for file in there if file.path in corrupt}
-    writers = (transaction, parse, replace(transaction, app_id=f"{transaction.app_id}/poison"))
-    columns = _query_columns(loaded, fresh, source, kept())
-    found = account_of(place, fresh, writers, values, columns)
-    drops = source.malformed == "DROPMALFORMED"
-    file_status.record(place.ledger, fresh, found, transaction, started, untaken, drops)
-    now = {file.path: file.records for file in fresh}
-    replaced = {path: [count, now.get(path, 0)] for path, count in before.items()}
-    return replace(loaded, missing=sum(file.records for file in untaken), replaced=replaced)
+    try:
+        return load(missing)
+    except Exception as error:
+        corrupt = unreadable(spark, there, place, transaction) if is_of_a_file(error) else {}
+        if not corrupt:
+            raise
+        return load(missing | {file: corrupt[file.path] for file in there if file.path in corrupt})
+    finally:
+        staging.discard()
+        drop_ahead(place.state)
 
 
-def admitted(ledger_rows: DataFrame, root: Path) -> list[Entry]:
-    """Return the files of a micro-batch of the ledger that are for loading, in the order they were seen."""
+def _with(write: Writer, predicate: str, rows: DataFrame | None, loaded: Loaded) -> Mapping[str, int]:
+    return write(rows, loaded, predicate)
+
+
+def _untaken(place: LoadTarget, files: Sequence[Entry], replaces: bool) -> dict[Entry, str]:
+    """Return the files of a batch that later contents replace, or that are not as discovery counted them."""
+    old = superseded(place.ledger, files, replaces)
+    return {file: outcomes.LATER if file in old else outcomes.GONE
+            for file in files if file in old or not is_as_counted(file)}  # fmt: skip
+
+
+def files_of(ledger_rows: DataFrame, place: LoadTarget, after: int, upto: int) -> list[Entry]:
+    """Return the files that the ledger admitted after a position, up to a micro-batch's.
+
+    Read from the ledger's commits themselves: where batches before this one left no table, because none of
+    their files could be read, they are part of it. ``ledger_rows`` are used where the log no longer has
+    these commits.
+    """
+    whole = all(log.actions(place.ledger, version) is not None for version in range(after + 1, upto + 1))
+    if whole:
+        return admitted_between(place.ledger, place.root, after, upto)
     chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("sequence").collect()
-    return [Entry(**_utc(row.asDict()), root=str(root)) for row in chosen]
+    return [Entry(**_utc(row.asDict()), root=str(place.root)) for row in chosen]
 
 
 def _utc(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
 
 
-def _is_as_counted(file: Entry) -> bool:
+def is_as_counted(file: Entry) -> bool:
+    """Return true where a file has the size and time that discovery counted it with."""
     try:
         found = file.location.lstat()
     except OSError:
@@ -118,11 +141,48 @@ def _is_as_counted(file: Entry) -> bool:
     return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
 
 
-def _query_columns(
-    loaded: Loaded, files: Sequence[Entry], source: Source, kept: frozenset[str] | None
-) -> QueryColumns:
-    """Return what the batch's query did with the columns of its records; a select list computes them all."""
-    schema = loaded.growth.schema.names if loaded.growth else []
-    folders = partition_keys(files, source)
+def catch_up(place: LoadTarget) -> None:
+    """Bring what is kept beside the table to what its commits say; needs no JVM.
+
+    The files of a batch that died before the status table's commit are recorded, and a schema whose
+    version was lost is written down again.
+    """
+    restore(place.state / "schemas", newest_flows(place.path).get("", {}).get("schema", {}))
+    if has_new_ledger(place):
+        return
+    app = app_id(place.key, epoch_of(place.path, place.key))
+    told = outcomes.recorded_upto(place.ledger, app)
+    if position_of(place.path, place.key) <= told:
+        return
+    after = told
+    for batch in reversed(list(batches_between(place.path, "", told))):
+        files = admitted_between(place.ledger, place.root, after, batch.position)
+        after = batch.position
+        untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
+        taken = [file for file in files if file not in untaken]
+        transaction = Transaction(app, batch.position, {"run_id": batch.run_id, "table": place.key})
+        kept = None if batch.kept is None else frozenset(batch.kept)
+        query, values = (
+            _query_columns(place.source, batch.columns, kept),
+            count_in_background(taken, place.source),
+        )
+        account = account_of(place, taken, transaction, values, query)
+        _record(place, taken, account, untaken, transaction, datetime.now(timezone.utc))
+
+
+def _record(
+    place: LoadTarget,
+    files: list[Entry],
+    account: outcomes.Found,
+    untaken: dict[Entry, str],
+    transaction: Transaction,
+    started: datetime,
+) -> None:
+    drops = place.source.malformed == "DROPMALFORMED"
+    outcomes.record(place.ledger, files, account, transaction, started, untaken, drops)
+
+
+def _query_columns(source: Source, columns: Sequence[str], kept: frozenset[str] | None) -> QueryColumns:
+    """Return what a batch's query did with the columns of its records; a select list computes them all."""
     passed = frozenset({source.rescued}) if source.select else kept
-    return QueryColumns(frozenset(n for n in schema if n not in folders), passed, source.rescued)
+    return QueryColumns(frozenset(columns), passed, source.rescued)

@@ -1,10 +1,10 @@
-"""Files' records through a writer in one pass, counted on the way; where one fails, those beside it."""
+"""Files' records read once, counted, and written: malformed ones to the quarantine, rows by the writer."""
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Transaction
@@ -12,14 +12,13 @@ from medallion_assets.sources.batch_records import records_with_schema
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.malformed import refuse_malformed
+from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.poison_files import is_of_a_file, unreadable
+from medallion_assets.sources.quarantine import OF_REFUSED
+from medallion_assets.sources.reading import partition_keys
+from medallion_assets.sources.schema_versions import fact_of
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.table_features import ready_for
-
-POISON = "poison"
-"""In a writer's counts: rows it put aside since the query failed on them."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,9 @@ class Loaded:
         counts: What the writer counted besides.
         growth: What the files asked of the schema.
         replaced: For files that came again changed: records before, records now.
+        untaken: Files that were gone, changed or damaged, each with the reason.
+        facts: What later batches have to know (``delta.batches.FACTS``): the schema; files replace old rows.
+        columns: Those the files were read with, without the folders'.
     """
 
     files: int = 0
@@ -43,63 +45,64 @@ class Loaded:
     counts: Mapping[str, int] = field(default_factory=dict)
     growth: SchemaDiff | None = None
     replaced: dict[str, list[int]] = field(default_factory=dict)
-
-
-def load_readable(
-    load: Callable[[list[Entry]], Loaded],
-    files: list[Entry],
-    spark: SparkSession,
-    place: LoadTarget,
-    transaction: Transaction,
-) -> tuple[Loaded, dict[str, str]]:
-    """Loads the files; where one cannot be read, those beside it. Gives each such path, and why."""
-    try:
-        return load(files), {}
-    except Exception as error:
-        corrupt = unreadable(spark, files, place, transaction) if is_of_a_file(error) else {}
-        if not corrupt:
-            raise
-    return load([file for file in files if file.path not in corrupt]), corrupt
+    untaken: dict[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_whole(
     spark: SparkSession,
     files: list[Entry],
+    known: Loaded,
     place: LoadTarget,
     staging: Staging,
     transaction: Transaction,
-    write: Callable[[DataFrame], Mapping[str, int]],
+    write: Callable[[DataFrame | None, Loaded], Mapping[str, int]],
 ) -> Loaded:
-    """Loads files that can all be read.
+    """Load files that can all be read: malformed records to the quarantine, then rows through the writer.
+
+    The records are read once and kept: their counts go into the commit that holds them.
 
     Args:
         spark: The session.
         files: What to read.
+        known: What is known of the batch's other files.
         place: Where records go.
         staging: Files cut and repaired for the reader.
-        transaction: Who writes.
-        write: Writes rows and gives its counts.
+        transaction: What is committed.
+        write: Commits the rows, and returns its counts.
     """
     if not files:
-        return Loaded()
+        return replace(known, counts=write(None, known))
     source = place.source
     growth, records = records_with_schema(spark, files, place, staging, transaction)
     if source.malformed == "FAILFAST":
         refuse_malformed(records, source)
-    seen = Observation(f"{place.key}-{time.monotonic_ns()}")
-    ready_for(spark, place.path, growth, source)
-    counts = write(_rows(records.observe(seen, *_facts(source)), source, transaction))
-    # A write that failed on some record has observed an unknown part of the others.
-    told = seen.get if not counts.get(POISON) else records.agg(*_facts(source)).collect()[0].asDict()
-    facts = {name: int(count) for name, count in told.items()}
-    return Loaded(len(files), facts["malformed"], facts["rescued"], 0, counts, growth)
+    records = records.persist()
+    try:
+        facts = {name: int(n) for name, n in records.agg(*_facts(source)).collect()[0].asDict().items()}
+        loaded = replace(
+            known,
+            files=len(files),
+            malformed=facts["malformed"],
+            rescued=facts["rescued"],
+            growth=growth,
+            columns=tuple(name for name in growth.schema.names if name not in partition_keys(files, source)),
+            facts={**known.facts, "schema": fact_of(place.state / "schemas")},
+        )
+        if loaded.malformed:
+            write_malformed(records, files, place, transaction)
+        ready_for(spark, place.path, growth, source)
+        return replace(loaded, counts=write(_rows(records, source, transaction), loaded))
+    finally:
+        records.unpersist()
 
 
 def kept_records(records: DataFrame, source: Source) -> DataFrame:
     """Return the records that go on, without what ``reading`` says of the others."""
     if source.malformed == "PERMISSIVE":
-        return records.withColumnRenamed("_raw", source.corrupt_column).drop("_reason")
-    return records.where("_reason IS NULL").drop("_raw", "_reason")
+        return records.withColumnRenamed("_raw", source.corrupt_column).drop(*OF_REFUSED[1:])
+    return records.where("_reason IS NULL").drop(*OF_REFUSED)
 
 
 def _facts(source: Source) -> list[Column]:

@@ -11,6 +11,9 @@ from medallion_assets.sources.ledger import root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 
+PROVENANCE = ("_source_file", "_source_modified_at")
+"""Columns of a bronze row that say where it came from."""
+
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 
@@ -58,7 +61,8 @@ class NamedTable:
         Raises:
             SourceError: It is neither one name nor three, or a part is no identifier.
         """
-        parts = table_name.replace("`", "").split(".")
+        # Backticks may quote each part, or all of it.
+        parts = [part.removeprefix("`").removesuffix("`") for part in table_name.split(".")]
         whole = ["default", "bronze", *parts] if len(parts) == 1 else parts
         whole = ["default", *parts] if len(parts) == 2 and parts[0] in LAYERS else whole
         if len(whole) != 3 or not all(map(NAME.fullmatch, whole)):

@@ -2,17 +2,22 @@
 
 import os
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
-from medallion_assets.delta.commit import Transaction, append
+from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
+from medallion_assets.delta.format import check_format
 from medallion_assets.delta.lease import held
-from medallion_assets.delta.stream import drop_older_copy, run_streaming_query, transaction_of
+from medallion_assets.delta.position import app_id, epoch_of
+from medallion_assets.delta.rollback import roll_back, unfinished
+from medallion_assets.delta.stream import run_streaming_query
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
@@ -24,8 +29,10 @@ from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
-from medallion_assets.sources.load import Writer, admitted, load_files
+from medallion_assets.sources.load import catch_up, files_of, load_files
+from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.new_ledger import has_new_ledger, ledger_position, not_loaded
 from medallion_assets.sources.preconditions import refuse_unsound
 from medallion_assets.sources.prefetch import look_ahead
 
@@ -87,14 +94,15 @@ def load_new(
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
     register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
+    check_format(settings.lake)
     with held(lease, place.key):
         refuse_unsound(place, checkpoint)
-        drop_older_copy(place.key, place.path, checkpoint)
-        chosen = chosen_paths(place, look) if _is_behind(place.ledger, checkpoint) else None
+        catch_up(place)
+        chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None
         # A file that was mended after a failed batch is known to have changed only once it is read again.
         for _ in range(2):
             discover(place.landing, place.ledger, place.source, look)
-            if _is_behind(place.ledger, checkpoint):
+            if _is_behind(place, checkpoint):
                 session = spark or start_session(settings)
                 _stream(session, place, checkpoint, run_id, chosen)
                 if session is not spark:
@@ -106,13 +114,15 @@ def load_new(
     return _account(place, run_id)
 
 
-def _is_behind(ledger: Path, checkpoint: Path) -> bool:
-    newest = log.version(ledger)
-    if newest == 0 and not log.row_count(ledger):
+def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
+    newest, at = log.version(place.ledger), ledger_position(place)
+    if newest is None or (newest == 0 and not log.row_count(place.ledger)):
         # The first look saw nothing, and said so.
         return False
-    at = progress.committed_position(checkpoint)
-    return newest is not None and (newest > at.version or at.partly or progress.is_interrupted(checkpoint))
+    if not log.exists(place.path):
+        # Without a table nothing is committed; what the checkpoint took were files that gave no row.
+        at = progress.committed_position(checkpoint)
+    return at < newest or unfinished(place.path, place.quarantine) is not None
 
 
 def chosen_paths(place: LoadTarget, look: DiscoveryOptions) -> set[str]:
@@ -124,13 +134,12 @@ def _without_unchosen(
     files: list[Entry], chosen: set[str] | None, place: LoadTarget, transaction: Transaction
 ) -> list[Entry]:
     """Return a batch without the files of an earlier, failed call that this call does not choose."""
-    parse = replace(transaction, app_id=f"{transaction.app_id}/parse")
-    if chosen is None or transaction.committed_to(place.path) or parse.committed_to(place.quarantine):
-        # What a batch has written is finished, or its records would be written again later.
+    if chosen is None:
         return files
     left = [file for file in files if file.path not in chosen and os.path.lexists(file.location)]
     outcomes.postpone(place.ledger, left, transaction)
-    return [file for file in files if file not in left]
+    postponed = set(left)
+    return [file for file in files if file not in postponed]
 
 
 def _stream(
@@ -138,18 +147,28 @@ def _stream(
 ) -> None:
     # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
+    roll_back(spark, place.path, place.quarantine, run_id)
+    position = ledger_position(place)
+    if not progress.goes_on(checkpoint, position):
+        progress.forget(checkpoint)
 
     def write(rows: DataFrame, number: int) -> None:
-        transaction = transaction_of(place.key, place.path, checkpoint, number, run_id)
+        after, version = ledger_position(place), progress.offset_of(checkpoint, number)
+        if version <= after:
+            return
+        epoch, ledger = epoch_of(place.path, place.key) + has_new_ledger(place), log.table_id(place.ledger)
+        metadata = {"run_id": run_id, "table": place.key, "epoch": epoch, UPSTREAM: ledger}
+        before = log.version(place.quarantine)
+        transaction = Transaction(app_id(place.key, epoch), version, metadata, before)
         # The files this call discovered itself come after, and are chosen.
-        files = _without_unchosen(admitted(rows, place.root), chosen, place, transaction)
-        load_files(rows.sparkSession, files, place, transaction, write_good(transaction))
+        files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
+        session = rows.sparkSession
+        if epoch:
+            files = not_loaded(session, files, place)
+        load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
-    def write_good(transaction: Transaction) -> Writer:
-        return lambda good, instead_of: _append(good, place, transaction, instead_of)
-
-    look_ahead(place, checkpoint)
-    run_streaming_query(as_commits(spark, place.ledger), write, checkpoint, place.key)
+    look_ahead(place, position)
+    run_streaming_query(as_commits(spark, place.ledger, position), write, checkpoint, place.key)
 
 
 def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
@@ -167,9 +186,36 @@ def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
         raise NewColumns(place.source.name, added, [place.source.path])
 
 
-def _append(rows: DataFrame, place: LoadTarget, transaction: Transaction, instead_of: str) -> dict[str, int]:
-    refuse_new_columns(rows, place)
-    append(rows, place.path, transaction, instead_of=instead_of)
+def _commit(
+    spark: SparkSession,
+    place: LoadTarget,
+    transaction: Transaction,
+    rows: DataFrame | None,
+    loaded: Loaded,
+    replace_where: str,
+) -> dict[str, int]:
+    if rows is not None:
+        refuse_new_columns(rows, place)
+    good = rows.count() if rows is not None else 0
+    refused = loaded.malformed if place.source.malformed == "QUARANTINE" else 0
+    batch = Batch(
+        position=transaction.version,
+        read=good + loaded.malformed,
+        written=good,
+        quarantined=refused,
+        dropped=loaded.malformed - refused if place.source.malformed == "DROPMALFORMED" else 0,
+        files=loaded.files,
+        rescued=loaded.rescued,
+        missing=loaded.missing,
+        untaken=loaded.untaken,
+        columns=list(loaded.columns),
+        run_id=transaction.run_id,
+    )
+    stamped = stamp(with_metadata(transaction, loaded.facts), place.path, "", batch)
+    if rows is None:
+        commit_nothing(spark, place.path, stamped)
+    else:
+        append(rows, place.path, stamped, replace_where=replace_where)
     return {}
 
 

@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.sources.bad_records import export
-from medallion_assets.sources.deduplicate_files import not_parsed
 from medallion_assets.sources.errors import MalformedRecord
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.positions import with_positions
-from medallion_assets.sources.quarantine import from_records
+from medallion_assets.sources.quarantine import OF_REFUSED, from_records
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
@@ -26,17 +23,13 @@ def refuse_malformed(records: DataFrame, source: Source) -> None:
 def write_malformed(
     records: DataFrame, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
 ) -> None:
-    """Write malformed records to where the source wants them besides the table, once."""
+    """Write malformed records to where the source wants them besides the table."""
     source = place.source
-    bad = records.where("_reason IS NOT NULL").select("_raw", "_reason", "_source_file").persist()
+    bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file").persist()
     if source.bad_records_path and source.malformed != "DROPMALFORMED":
         # A relative path lies in the pipeline's folder of the lake.
         export(bad, place.path.parent.parent / source.bad_records_path, files)
-    if source.malformed == "QUARANTINE" and not transaction.committed_to(place.quarantine):
-        fresh = not_parsed(records.sparkSession, files, transaction, place.quarantine)
-        mine = (
-            bad.where(F.col("_source_file").isin([f.path for f in fresh])) if len(fresh) < len(files) else bad
-        )
-        placed = with_positions(mine, fresh, source)
-        append(from_records(placed, transaction.batch_id, transaction.run_id), place.quarantine, transaction)
+    if source.malformed == "QUARANTINE":
+        entries = from_records(bad, transaction.version, transaction.run_id)
+        append(entries, place.quarantine, transaction.of_quarantine)
     bad.unpersist()

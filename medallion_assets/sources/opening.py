@@ -48,6 +48,11 @@ class Wrapping:
     plain: bool
     """Return true where Spark reads the file right as it lies."""
 
+    @property
+    def errors(self) -> str:
+        """How bytes that are no text in the encoding become lone surrogates, and these the bytes again."""
+        return "surrogatepass" if self.encoding.startswith(("utf-16", "utf-32")) else "surrogateescape"
+
     def opened(self, path: Path) -> BinaryIO:
         """Return the file's bytes, decompressed."""
         if self.codec in ("zstd", "lz4"):
@@ -57,7 +62,7 @@ class Wrapping:
 
     def text(self, path: Path) -> io.TextIOWrapper:
         """Return the file's text; bytes that are none in its encoding become lone surrogates."""
-        return io.TextIOWrapper(self.opened(path), self.encoding, errors="surrogateescape", newline="")
+        return io.TextIOWrapper(self.opened(path), self.encoding, errors=self.errors, newline="")
 
 
 def wrapping(path: Path, source: Source) -> Wrapping:
@@ -78,6 +83,16 @@ def wrapping(path: Path, source: Source) -> Wrapping:
     with start:
         marked = _marked(start.read(4))
     return Wrapping(codec, marked or declared, by_spark and not marked and declared in ("utf-8", "ascii"))
+
+
+def record_encoding(path: Path, wrapped: Wrapping) -> str:
+    """Return the encoding that a record's text becomes the file's bytes with: no mark, and its byte order."""
+    if wrapped.encoding not in ("utf-16", "utf-32"):
+        return "utf-8" if wrapped.encoding == "utf-8-sig" else wrapped.encoding
+    with wrapped.opened(path) as file:
+        start = file.read(4)
+    big = start.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
+    return f"{wrapped.encoding}-{'be' if big else 'le'}"
 
 
 def _marked(start: bytes) -> str:

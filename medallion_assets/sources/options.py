@@ -1,5 +1,6 @@
 """What a bronze table may ask of its landing zone; names and meanings follow Auto Loader."""
 
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -10,6 +11,18 @@ from medallion_assets.sources.reader_options import refused, wrong_with_reader
 Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binaryFile"]
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
 CORRUPT = "_corrupt_record"
+
+
+def split_columns(ddl: str) -> list[str]:
+    """Return the columns of a DDL list: its text cut at the outer commas."""
+    parts, depth = [""], 0
+    for mark in ddl:
+        depth += (mark in "<(") - (mark in ">)")
+        if mark == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return [part for part in parts if part.strip()]
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,15 @@ class Source:
     def typed(self) -> bool:
         """Return true where values can miss their column's type."""
         return self.infer_column_types or bool(self.schema or self.schema_hints)
+
+    def declared_columns(self) -> set[str]:
+        """Return the names of the columns whose types ``schema`` or ``schema_hints`` declare."""
+        names = set()
+        for column in split_columns(self.schema) + split_columns(self.schema_hints):
+            found = re.match(r"\s*(?:`((?:[^`]|``)*)`|([^\s:.]*))", column)
+            assert found is not None
+            names.add(found[2] if found[1] is None else found[1].replace("``", "`"))
+        return names
 
     def option(self, *names: str, default: str) -> str:
         """Return a reader option under any of its names."""

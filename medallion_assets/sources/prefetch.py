@@ -1,50 +1,48 @@
-"""The next micro-batch's JSON lines, looked at while the JVM gets its stream ready: it idles a core for that.
+"""The next micro-batch's text files, parsed while the JVM gets its stream ready.
 
 What is looked at early is used only where the micro-batch turns out to ask for just that.
 """
 
-import json
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta import progress
-from medallion_assets.sources.formats.line_parts import LineParts, line_parts
-from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.formats.text_files import parse_text_files
+from medallion_assets.sources.ledger import Entry, admitted_between
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.reading import groups, partition_keys
+from medallion_assets.sources.reading import PARSED, partition_keys
 from medallion_assets.sources.schemas import schema_beforehand
 
 VerbRequest = tuple[str, tuple[Entry, ...]]
 """A schema as JSON, and the files."""
 
-_BEGUN: dict[Path, tuple[VerbRequest, "Future[LineParts]"]] = {}
+_BEGUN: dict[Path, tuple[VerbRequest, "Future[ParsedFiles]"]] = {}
 """By the folder they go to; a table has one writer at a time."""
 
 
-def look_ahead(place: LoadTarget, checkpoint: Path) -> None:
-    """Begins with the files of the next micro-batch, where the schema they will be read with is known."""
+def look_ahead(place: LoadTarget, position: int) -> None:
+    """Read the files of the micro-batch after a position, where the schema for them is known."""
     drop_ahead(place.state)
-    if place.source.format != "json" or progress.is_interrupted(checkpoint):
+    if place.source.format not in PARSED:
         return
-    files = _next_files(place, progress.committed_position(checkpoint).version + 1)
+    files = admitted_between(place.ledger, place.root, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
-    lines = next((group for group in groups(files) if group[0].layout == "lines"), None)
-    if schema is None or lines is None:
+    full = [file for file in files if file.records]
+    if schema is None or not full:
         return
     keys = partition_keys(files, place.source)
     own = StructType([field for field in schema.fields if field.name not in keys])
     thread = ThreadPoolExecutor(1)
-    future = thread.submit(line_parts, lines, own, place.source, _folder(place.state))
+    future = thread.submit(parse_text_files, full, own, place.source, _folder(place.state))
     thread.shutdown(wait=False)
-    _BEGUN[place.state] = (_asked(lines, own), future)
+    _BEGUN[place.state] = (_asked(full, own), future)
 
 
-def looked_ahead(state: Path, files: Sequence[Entry], schema: StructType) -> LineParts | None:
+def looked_ahead(state: Path, files: Sequence[Entry], schema: StructType) -> ParsedFiles | None:
     """Return what was made of just these files with this schema, None where there is none; waits for it."""
     asked, future = _BEGUN.get(state, (None, None))
     return future.result() if future and asked == _asked(files, schema) else None
@@ -64,16 +62,3 @@ def _folder(state: Path) -> Path:
 
 def _asked(files: Sequence[Entry], schema: StructType) -> VerbRequest:
     return schema.json(), tuple(files)
-
-
-def _next_files(place: LoadTarget, version: int) -> list[Entry]:
-    """Return the files that a commit of the ledger admitted, in the order of a micro-batch."""
-    ledger, root = place.ledger, str(place.root)
-    entry = ledger / "_delta_log" / f"{version:020d}.json"
-    if not entry.exists():
-        return []
-    actions = (json.loads(line) for line in entry.read_text("utf-8").splitlines() if line)
-    added = [ledger / action["add"]["path"] for action in actions if "add" in action]
-    rows = [row for path in added if path.exists() for row in pq.read_table(path).to_pylist()]
-    admitted = [Entry(**row, root=root) for row in rows if row["status"] == ADMITTED]
-    return sorted(admitted, key=lambda file: file.sequence)

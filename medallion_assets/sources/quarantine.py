@@ -43,7 +43,10 @@ ENTRY = "_check_entry"
 
 POSITION, BYTES = "_check_position", "_check_bytes"
 """Columns of records that could not be rows: where each is in its file, and its bytes as base64 where its
-text is not exact. Frames of records may lack them; both names are reserved."""
+text is not exact. Both names are reserved."""
+
+OF_REFUSED = ("_raw", "_reason", POSITION, BYTES)
+"""Columns of frames of records that speak of those that could not be rows."""
 
 TRIED = "_check_tried"
 """Beside it: true where the replay under way tries it."""

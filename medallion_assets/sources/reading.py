@@ -3,12 +3,13 @@
 Frames out carry the source's columns, its rescued data column where it has one, and then:
     ``_raw`` STRING: the record as it stood, NULL where it was good;
     ``_reason`` STRING: why it cannot be a row, NULL where it can;
+    ``_check_position`` STRING, ``_check_bytes`` STRING: of such a record, where it is in its file and, where
+    its text is not exact, its bytes as base64;
     ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,15 +20,17 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.columnar import columnar_records
 from medallion_assets.sources.formats.csv import csv_records
-from medallion_assets.sources.formats.json import json_records
-from medallion_assets.sources.formats.whole_files import binary_records, text_records
+from medallion_assets.sources.formats.json import json_frame
+from medallion_assets.sources.formats.text_files import text_frame
+from medallion_assets.sources.formats.whole_files import binary_records
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import BYTES, POSITION
 from medallion_assets.sources.staging import Staging
 
 PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
-MOST_HEADERS = 8
-"""Each header is a reader of its own in the plan; with more, files are staged under their cells' names."""
+PARSED = ("csv", "json", "xml", "text")
+"""Formats that are parsed file by file before Spark reads them, whatever their layout."""
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -39,9 +42,10 @@ def records_of(
     folders = {key.lower() for key in partition_keys(files, source)}
     keys = [name for name in schema.names if name.lower() in folders]
     own = StructType([field for field in schema.fields if field.name not in keys])
-    frames = [_read(spark, group, source, own, staging) for group in groups(files)] or [
-        _none(spark, own, source)
-    ]
+    full = [file for file in files if file.records]
+    parted = groups(files) if source.format not in PARSED else [full] if full else []
+    frames = [_placed(_read(spark, group, source, own, staging)) for group in parted]
+    frames = frames or [_placed(_none(spark, own, source))]
     return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema)
 
 
@@ -61,16 +65,19 @@ def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
 
 
 def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
-    """Return files that can share a reader together: the same layout and the same header or schema."""
+    """Return files that can share a reader together: the same layout, and the same schema of their own."""
     # A text file without a record may have no header either, and no reader takes it.
     full = [file for file in files if file.records or also_empty]
-    plain = {file.header for file in full if file.layout == "lines"}
     alike: dict[tuple[str, str], list[Entry]] = {}
     for file in full:
-        if file.layout == "lines" and len(plain) > MOST_HEADERS:
-            file = replace(file, layout="cells")
         alike.setdefault((file.layout, "" if file.layout == "cells" else file.header), []).append(file)
     return [alike[key] for key in sorted(alike)]
+
+
+def _placed(records: DataFrame) -> DataFrame:
+    """Return records with a position and bytes, NULL for readers that have none."""
+    missing = [name for name in (POSITION, BYTES) if name not in records.columns]
+    return records.withColumns({name: F.lit(None).cast("string") for name in missing})
 
 
 def _none(spark: SparkSession, schema: StructType, source: Source) -> DataFrame:
@@ -84,11 +91,11 @@ def _read(
     spark: SparkSession, files: list[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
     if source.format in ("json", "xml"):
-        return json_records(spark, files, source, schema, staging)
+        return json_frame(spark, staging.parsed(files, schema), source, schema)
     if source.format == "csv":
-        return csv_records(spark, files, source, schema, staging)
+        return csv_records(spark, staging.parsed(files, schema).rows, source, schema)
     if source.format == "text":
-        return text_records(spark, files, source, staging)
+        return text_frame(spark, staging.parsed(files, schema), source)
     if source.format == "binaryFile":
         return binary_records(spark, files, staging)
     return columnar_records(spark, files, source, schema, staging)

@@ -1,21 +1,19 @@
 """Malformed records read again, as they are in quarantine or as a person mended them."""
 
-import json
-from collections.abc import Iterator
-
-from pyspark.sql import DataFrame, Row, SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.delta.names import quoted
 from medallion_assets.session.frames import frame_of
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import BatchRefused
-from medallion_assets.sources.formats.csv import typed_cells
-from medallion_assets.sources.formats.csv_header import column_names
-from medallion_assets.sources.formats.csv_text import OPEN_QUOTE, WIDTH, CsvText, Dialect
-from medallion_assets.sources.formats.parsed_lines import judged_lines, parsed_lines
+from medallion_assets.sources.formats.csv import again_records
+from medallion_assets.sources.formats.csv_dialect import column_names
+from medallion_assets.sources.formats.csv_rows import RowReader
+from medallion_assets.sources.formats.json import judged_texts
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import newest
 from medallion_assets.sources.select_list import selected
 
@@ -28,7 +26,8 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
 
     Args:
         spark: The session.
-        entries: ``entry_id``, ``repaired`` (the record's text) and ``source_file`` STRING.
+        entries: ``entry_id``, ``repaired`` (the record's text) and ``source_file`` STRING; ``raw_base64``
+            STRING where a text that still has U+FFFD for lost bytes is to stay refused.
         place: The table's source and where its notes are.
 
     Returns:
@@ -43,43 +42,28 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
         raise BatchRefused(f"{place.key}: records of {source.format} files cannot be read again from text")
     when = F.lit(None).cast("timestamp").alias("_source_modified_at")
     if source.format == "csv":
-        lines = _cells(spark, entries, place).select("value", ID, when)
-        records = typed_cells(lines, source, schema)
+        records = _csv_records(spark, entries, place, schema).select("*", when)
     else:
         lines = entries.select(F.col("repaired").alias("value"), F.col("entry_id").alias(ID), when)
-        records = parsed_lines(judged_lines(lines), source, schema)
+        records = judged_texts(lines, source, schema)
     return _from_their_files(selected(records, source) if source.select else records, entries, place)
 
 
-def _cells(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
-    """Return CSV records as the lines of cells that ``typed_cells`` reads."""
-    told = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY sequence"
-    headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, told)}
-    found = entries.select("entry_id", "repaired", "source_file").collect()
-    lines = list(_lines(found, headers, place.source))
-    return frame_of(spark, lines, f"value STRING, {ID} STRING")
-
-
-def _lines(found: list[Row], headers: dict[str, str], source: Source) -> Iterator[tuple[str, str]]:
+def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, schema: StructType) -> DataFrame:
+    query = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY sequence"
+    headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, query)}
+    kept = [name for name in ("raw_base64",) if name in entries.columns]
+    found = entries.select("entry_id", "repaired", "source_file", *kept).collect()
+    texts: dict[str, dict[str, str]] = {}
     for entry in found:
-        names = column_names(headers.get(entry["source_file"], ""), source)
-        yield json.dumps(_line(entry["repaired"] or "", names, source)), entry["entry_id"]
-
-
-def _line(text: str, names: list[str], source: Source) -> dict[str, object]:
-    try:
-        cells = json.loads(text)
-    except ValueError:
-        cells = None
-    if isinstance(cells, dict):
-        # A record whose cells could be cut, and did not fit their types, was kept by its names.
-        return {"f": cells, "r": text, "p": None}
-    rows = list(CsvText(text, Dialect.of(source)).rows())
-    problem = OPEN_QUOTE if len(rows) != 1 else rows[0].problem
-    if not problem and len(rows[0].cells) != len(names):
-        problem = WIDTH
-    values = dict.fromkeys(names) if problem else dict(zip(names, rows[0].cells, strict=True))
-    return {"f": values, "r": text, "p": problem or None}
+        texts.setdefault(entry["source_file"], {})[entry["entry_id"]] = entry["repaired"] or ""
+    not_text = {entry["entry_id"] for entry in found if kept and entry["raw_base64"]}
+    reader = RowReader(place.source, schema)
+    tables = [
+        reader.again(records, column_names(headers.get(path, ""), place.source), path, not_text)
+        for path, records in texts.items()
+    ]
+    return again_records(spark, pa.concat_tables([reader.none_again(), *tables]), place.source, schema, ID)
 
 
 def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:

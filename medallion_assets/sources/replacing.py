@@ -1,11 +1,11 @@
 """Files that came again, changed: their old records make way for the new ones in the same commit."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from medallion_assets.delta.batches import REPROCESSED, newest_flows
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import take_out
 from medallion_assets.session.frames import frame_of
@@ -14,13 +14,14 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 
-REPROCESSED = "reprocessed.json"
-"""Beside the checkpoint of a table some of whose files were read again on request."""
 
+def replaces_files(source: Source, path: Path) -> bool:
+    """Return true where a file that is in the ledger again replaces what it gave before.
 
-def replaces_files(source: Source, state: Path) -> bool:
-    """Return true where a file that is in the ledger again stands in for what it gave before."""
-    return source.allow_overwrites == "replace" or (state / REPROCESSED).exists()
+    Under ``allow_overwrites="replace"`` all do; else from the moment files are to be read again on request,
+    which a commit of the table says.
+    """
+    return source.allow_overwrites == "replace" or bool(newest_flows(path).get("", {}).get(REPROCESSED))
 
 
 def superseded(ledger: Path, files: Sequence[Entry], replaces: bool) -> set[Entry]:
@@ -42,14 +43,12 @@ def superseded(ledger: Path, files: Sequence[Entry], replaces: bool) -> set[Entr
 
 
 def clear_quarantine(
-    spark: SparkSession, paths: Sequence[str], quarantine: Path, transaction: Transaction, parse: Transaction
+    spark: SparkSession, paths: Sequence[str], quarantine: Path, transaction: Transaction
 ) -> None:
     """Take the files' old records out of the quarantine, before the batch adds new ones."""
-    begun = transaction.committed_to(quarantine) or parse.committed_to(quarantine)
-    if paths and not begun:
+    if paths:
         files = frame_of(spark, [(p,) for p in paths], "source_file STRING")
-        signed = replace(transaction, app_id=f"{transaction.app_id}/replaced")
-        take_out(files, quarantine, signed, "t.source_file = n.source_file")
+        take_out(files, quarantine, transaction.of_quarantine, "t.source_file = n.source_file")
 
 
 def rows_before(ledger: Path, files: Sequence[Entry]) -> dict[str, int]:

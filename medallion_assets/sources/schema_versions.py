@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def write_version(
     folder: Path, growth: SchemaDiff, source: Source, files: list[str], transaction: Transaction
 ) -> None:
     """Write the next version down, with what the files asked for."""
-    number = len(versions(folder))
+    known = versions(folder)
+    number = int(known[-1]["version"]) + 1 if known else 0
     content = {
         "version": number,
         "columns": growth.schema.simpleString(),
@@ -47,3 +49,19 @@ def write_version(
         "schema": growth.schema.jsonValue(),
     }
     write_json(folder / f"{number}.json", content)
+
+
+def fact_of(folder: Path) -> dict[str, Any]:
+    """Return what a commit says of the schema its rows were read with: ``version`` and ``schema``."""
+    known = versions(folder)
+    return {name: known[-1][name] for name in ("version", "schema")} if known else {}
+
+
+def restore(folder: Path, fact: Mapping[str, Any]) -> None:
+    """Write the version down that the table's newest commit names, where the folder is lost or older."""
+    known = versions(folder)
+    if fact and (not known or int(known[-1]["version"]) < int(fact["version"])):
+        columns = StructType.fromJson(fact["schema"]).simpleString()
+        nothing: dict[str, Any] = {name: {} for name in ("added", "widened", "retyped", "brought_by")}
+        told = {**fact, **nothing, "columns": columns, "left_out": [], "missing": [], "files": []}
+        write_json(folder / f"{fact['version']}.json", told)

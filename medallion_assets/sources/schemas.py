@@ -5,14 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.delta.commit import Transaction
-from medallion_assets.delta.names import among
 from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.evolution import SchemaDiff, grown
-from medallion_assets.sources.formats.json import json_lines
+from medallion_assets.sources.formats.csv_dialect import column_names
+from medallion_assets.sources.formats.json_inference import files_with_keys
 from medallion_assets.sources.inference import declared, seen_schema, with_hints
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
@@ -50,7 +49,7 @@ def schema_for(
     known = base is not None or bool(source.schema)
     if known and growth.added and source.evolution == "failOnNewColumns":
         raise NewColumns(source.name, growth.added, [file.path for file in files])
-    brought = _brought_by(spark, source, files, staging, growth.added) if known else {}
+    brought = _brought_by(source, files, growth.added) if known else {}
     # The first schema is no change.
     whole = replace(growth, schema=schema, brought_by=brought) if known else SchemaDiff(schema)
     # Files without a record may name no column, and are not to fix the schema at none.
@@ -106,16 +105,14 @@ def _as_declared_now(source: Source, base: StructType | None) -> StructType:
     return StructType([*mine, *(f for f in base.fields if f.name not in told.names)])
 
 
-def _brought_by(
-    spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging, added: dict[str, str]
-) -> dict[str, str]:
+def _brought_by(source: Source, files: Sequence[Entry], added: dict[str, str]) -> dict[str, str]:
     """Return a file for each new column: by its header or schema, or by a look at the records' keys."""
     tops = {name.split(".")[0] for name in added}
     if source.format in ("json", "xml") and tops:
-        keys = json_lines(spark, files, staging).where("_why IS NULL")
-        keys = keys.select(F.explode(F.json_object_keys("value")).alias("key"), "_source_file")
-        found = keys.where(among("key", tops)).groupBy("key").agg(F.min("_source_file").alias("file"))
-        return {row["key"]: row["file"] for row in found.collect()}
+        return files_with_keys(files, source, tops)
+    if source.format == "csv":
+        headers = {file.path: column_names(file.header, source) for file in reversed(files)}
+        return {name: path for name in tops for path, names in headers.items() if name in names}
     return {name: file.path for name in tops for file in reversed(files) if name in file.header}
 
 

@@ -20,20 +20,20 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT
+from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT, OF_REFUSED
 from medallion_assets.sources.rescue import FILE_PATH, as_json
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
 
 DIALECT = "databricks"
-PROVENANCE = ("_raw", "_reason", "_source_file", "_source_modified_at")
 ANSI = "spark.sql.ansi.enabled"
 FILE_NAME = re.compile(r"\binput_file_(name|block_\w+)\s*\(", re.IGNORECASE)
 NAME_ALONE = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_]\w*", re.ASCII)
 LONGEST_TEXT = 300
 """Characters of an expression that a reason repeats."""
 
+PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at")
 SEVERAL_ROWS = (exp.Explode, exp.Inline, exp.Stack, exp.UDTF)
 SEVERAL_RECORDS = (exp.AggFunc, exp.Window, exp.Query)
 
@@ -112,7 +112,8 @@ def selected(records: DataFrame, source: "Source") -> DataFrame:
     reason = F.coalesce("_reason", F.when(failed != "", F.concat(F.lit(f"{NO_FIT}: "), failed)))
     raw = F.coalesce("_raw", F.when(reason.isNotNull(), record_text(own, source.rescued)))
     rescued = [source.rescued] if source.rescued else []
-    return tried.select(*values, *rescued, raw.alias("_raw"), reason.alias("_reason"), *PROVENANCE[2:])
+    origin = [name for name in PROVENANCE[2:] if name in records.columns]
+    return tried.select(*values, *rescued, raw.alias("_raw"), reason.alias("_reason"), *origin)
 
 
 def record_text(columns: Sequence[str], rescued: str) -> Column:

@@ -11,8 +11,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.formats.footers import copy_exactly
-from medallion_assets.sources.formats.line_parts import LineParts, line_parts
+from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.formats.text_files import parse_text_files
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.plain_pieces import plain_pieces
@@ -25,7 +27,7 @@ MOST = 1 << 20
 """Characters a path has at most."""
 
 
-Ahead = Callable[[Sequence[Entry], StructType], LineParts | None]
+Ahead = Callable[[Sequence[Entry], StructType], ParsedFiles | None]
 
 
 class Staging:
@@ -37,15 +39,15 @@ class Staging:
         Args:
             folder: Where stand-ins go.
             source: What the files come from.
-            ahead: Gives the parts of files that were made already.
+            ahead: Returns files that were parsed already.
         """
         shutil.rmtree(folder, ignore_errors=True)
         self.folder, self.source, self.ahead = folder, source, ahead
         self.root = ""
         self.names: dict[str, str] = {}
         self.made: dict[str, str] = {}
-        self.encoded = any(sign in str(folder) for sign in " %")
-        self.parts: dict[tuple[object, ...], LineParts] = {}
+        self.encoded = " " in str(folder) or not PLAIN_PATH.fullmatch(str(folder))
+        self.parts: dict[tuple[object, ...], ParsedFiles] = {}
 
     def readable(self, file: Entry) -> str:
         """Return a path Spark reads this file under: its own where that is safe."""
@@ -56,16 +58,16 @@ class Staging:
             self.root, self.encoded = file.root, self.encoded or " " in path
             return path
         if file.path not in self.made:
-            self.made[file.path] = self._stand_in(file)
+            self.made[file.path] = no_pattern(self._stand_in(file))
         return self.made[file.path]
 
-    def in_parts(self, files: Sequence[Entry], schema: StructType) -> LineParts:
-        """Return files of JSON lines in two parts, what fits the schema and the rest; made once."""
+    def parsed(self, files: Sequence[Entry], schema: StructType) -> ParsedFiles:
+        """Return the records of text files as Parquet files, parsed once however often they are read."""
         key = (schema.json(), *(file.path for file in files))
         if key not in self.parts:
             made = self.ahead(files, schema) if self.ahead else None
             folder = self.folder / f"parts-{len(self.parts)}"
-            self.parts[key] = made or line_parts(files, schema, self.source, folder)
+            self.parts[key] = made or parse_text_files(files, schema, self.source, folder)
         return self.parts[key]
 
     def original(self) -> Column:

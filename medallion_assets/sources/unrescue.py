@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, NumericType, StructField
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.merge import signed
 from medallion_assets.delta.names import literal, quoted
-from medallion_assets.sources.deduplicate_files import PROVENANCE
+from medallion_assets.sources.load_target import PROVENANCE
 from medallion_assets.sources.quarantine import named_as
 from medallion_assets.sources.rescue import FIELDS
 

@@ -18,6 +18,7 @@ from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.loaders import chosen_paths, refuse_new_columns
+from medallion_assets.sources.quarantine import OF_REFUSED
 from medallion_assets.sources.staging import Staging
 
 PREVIEW = 50
@@ -99,7 +100,7 @@ def _judged(
     corrupt: int,
     judge: Callable[[DataFrame], None] | None,
 ) -> Validation:
-    transaction = Transaction("validate", 0, {"run_id": "validate", "generation": 0})
+    transaction = Transaction("validate", 0, {"run_id": "validate"})
     staging = Staging(place.state / "staging", place.source)
     growth, records = records_with_schema(spark, files, place, staging, transaction)
     if judge is None:
@@ -112,9 +113,7 @@ def _judged(
     )
     good = counts.pop(None, 0)
     shown = (
-        looked.where("_reason IS NULL")
-        .drop("_raw", "_reason")
-        .limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
+        looked.where("_reason IS NULL").drop(*OF_REFUSED).limit(PREVIEW if rows < 0 else min(rows, PREVIEW))
     )
     preview = tuple(row.asDict() for row in shown.collect())
     if judge:

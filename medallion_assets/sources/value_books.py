@@ -7,7 +7,7 @@ that was lost or made up on the way, though every row is there.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import PARSE, SCHEMA
 from medallion_assets.sources.value_counts import ValueCounts, count_values, members
 
+UNTOLD = "the file's statistics do not say how many values it has, or it is nested there"
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
 BY_QUERY = "computed or left out by the query"
 PARTITION = "a partition column of the table: its values are in folder names"
@@ -125,6 +127,17 @@ class CommittedValues:
                 rows = _texts(file, names[columns.corrupt], names[columns.file])
                 self.corrupt.update(path for path, _ in rows)
 
+    def add_refused_cells(self, parts: Sequence[Path], cells: Callable[[str, str], Counter[str]]) -> None:
+        """Count the values of quarantined records whose text is not JSON; ``cells`` counts those of one."""
+        for part in parts:
+            entries = pq.read_table(part, columns=["row", "source_file", "reason_class", "raw_base64"])
+            for entry in entries.to_pylist():
+                # A record with bytes that are not text was never cut into cells.
+                is_record = entry["reason_class"] in (PARSE, SCHEMA) and not entry["raw_base64"]
+                if is_record and not members(entry["row"] or ""):
+                    path = entry["source_file"]
+                    self.quarantined[path].update(cells(path, entry["row"] or ""))
+
     def add_refused(self, parts: Sequence[Path], rescued: str, source_column: str = "source_file") -> None:
         """Count the values of records that a batch's commits added to the quarantine."""
         for part in parts:
@@ -201,6 +214,8 @@ def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query
         return BY_QUERY
     if name in there.uncounted:
         return there.uncounted[name]
+    if name in counts.uncounted:
+        return UNTOLD
     if name in counts.repeated or name in there.repeated:
         return REPEATED
     if name in query.read and query.rescued and not query.keeps_rescued:

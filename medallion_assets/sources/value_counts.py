@@ -6,7 +6,7 @@ A value is a JSON member that is not null, a CSV cell that is not empty, a Parqu
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,16 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.json
 import pyarrow.orc
 import pyarrow.parquet as pq
 
-from medallion_assets.sources.formats.csv_contents import csv_rows
-from medallion_assets.sources.formats.csv_header import column_names
+from medallion_assets.sources.formats.csv_dialect import Dialect, column_names
+from medallion_assets.sources.formats.csv_records import RecordReader
+from medallion_assets.sources.formats.csv_rows import csv_cells
+from medallion_assets.sources.formats.json_careful import object_of
+from medallion_assets.sources.formats.json_scan import nested_deeply
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.opening import wrapping
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.plain_pieces import plain_pieces
 
@@ -46,6 +47,7 @@ class ValueCounts:
         empty: Of them, texts without a character: NULL in a column that is no STRING.
         null_texts: Of them, texts that the option ``nullValue`` declares to be NULL.
         repeated: Fields that a record has twice, of which a column takes one.
+        uncounted: Fields whose values the file's own statistics do not tell.
         reason: Why the file's values are not counted; empty where they are.
     """
 
@@ -53,6 +55,7 @@ class ValueCounts:
     empty: Counter[str] = field(default_factory=Counter)
     null_texts: Counter[str] = field(default_factory=Counter)
     repeated: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
     reason: str = ""
 
     def of_column(self, name: str, is_text: bool) -> int:
@@ -80,12 +83,22 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
 def members(text: str | bytes) -> Counter[str]:
     """Return the members of a JSON object that are not null, by key, each as often as it is there.
 
-    Empty where the text is no JSON object.
+    Empty where the text is no JSON object. Bytes that are no UTF-8 are read as the quarantine shows them.
     """
+    readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
     try:
-        pairs = json.loads(text, object_pairs_hook=_Pairs)
-    except (ValueError, RecursionError):
+        # Numbers stay text: Python refuses integers of more than 4,300 digits.
+        pairs = json.loads(readable, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+    except ValueError:
         return Counter()
+    except RecursionError:
+        # Nested deeper than Python's own reader goes.
+        found = object_of(readable)
+        return (
+            Counter()
+            if isinstance(found, str)
+            else Counter(k for k, _, v in found.content if v.kind != "null")
+        )
     if not isinstance(pairs, _Pairs):
         return Counter()
     return Counter(key for key, value in pairs if value is not None)
@@ -118,6 +131,8 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     """Count a block whose lines are all sound objects of one type a key; return whether they were."""
     lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    if nested_deeply(block):
+        return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
     except (pa.ArrowException, ValueError):
@@ -139,42 +154,11 @@ def _count_lines(block: bytes, counts: ValueCounts) -> bool:
 
 
 def _of_csv(file: Entry, source: Source) -> ValueCounts:
-    names = column_names(file.header, source)
-    counts = _of_plain_csv(file, source, names)
-    return counts if counts is not None else _of_cut_csv(file, source, names)
-
-
-def _of_plain_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts | None:
-    """Return the counts of a file that pyarrow's reader takes as a whole, None for any other."""
-    options = source.reader_options.keys()
-    # To pyarrow a line of blanks is a record where there is one column; it knows no comments.
-    if len(names) < 2 or {"comment", "escape"} & options or not wrapping(file.location, source).plain:
-        return None
     counts, null = ValueCounts(), source.option("nullValue", default="")
-    by_name = source.option("header", default="true") == "true"
-    columns = [f"f{i}" for i in range(len(names))]
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(columns, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    quote = source.option("quote", default='"')
-    parse = pa.csv.ParseOptions(
-        delimiter=source.option("sep", "delimiter", default=","), quote_char=quote, newlines_in_values=True
-    )
-    read = pa.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK)
-    rows = 0
-    try:
-        with pa.csv.open_csv(file.location, read, parse, convert) as reader:
-            for batch in reader:
-                body = batch.slice(1) if by_name and not rows else batch
-                rows += batch.num_rows
-                for name, cells in zip(names, body.columns, strict=True):
-                    _count_cells(counts, name, cells, null)
-    except (pa.ArrowException, ValueError):
-        return None
-    return counts if rows - by_name == file.records else None
+    for _, _, cells in csv_cells(file, source):
+        for name, column in cells.items():
+            _count_cells(counts, name, column, null)
+    return counts
 
 
 def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> None:
@@ -184,26 +168,37 @@ def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> 
         counts.null_texts[name] += pc.sum(pc.equal(cells, null)).as_py() or 0
 
 
-def _of_cut_csv(file: Entry, source: Source, names: list[str]) -> ValueCounts:
-    counts, null = ValueCounts(), source.option("nullValue", default="")
-    rows = csv_rows(file.location, source, wrapping(file.location, source))
-    if file.header and source.option("header", default="true") == "true":
-        next(rows, None)
-    for row in rows:
-        if row.problem:
-            continue
-        for name, cell in zip(names, row.cells, strict=False):
-            if cell is not None:
-                counts.values[name] += 1
-                counts.empty[name] += cell == ""
-                counts.null_texts[name] += bool(null) and cell == null
-    return counts
+def refused_cells(
+    files: Iterable[Entry], source: Source, columns: Mapping[str, bool]
+) -> Callable[[str, str], Counter[str]]:
+    """Return a function that counts the values in the text of a quarantined CSV record.
+
+    Args:
+        files: The files that records are from.
+        source: How they are written.
+        columns: The table's columns, and whether each is a STRING: no other takes an empty text.
+    """
+    reader, null = RecordReader(Dialect.of(source)), source.option("nullValue", default="").encode()
+    names = {file.path: column_names(file.header, source) for file in files}
+
+    def counted(path: str, text: str) -> Counter[str]:
+        here = names.get(path, [])
+        record = reader.read(text.encode(), 0, True, len(here))
+        return Counter(
+            name
+            for name, cell in zip(here, record.cells if record else (), strict=False)
+            if cell is not None
+            and (name not in columns or ((cell or columns[name]) and cell != (null or None)))
+        )
+
+    return counted
 
 
 def _of_parquet(path: Path) -> ValueCounts:
     """Return the counts of a Parquet file's own statistics; a column without them is not counted."""
     counts, footer = ValueCounts(), pq.read_metadata(path)
-    flat = {f.name for f in footer.schema.to_arrow_schema() if not pa.types.is_nested(f.type)}
+    fields = footer.schema.to_arrow_schema()
+    names, flat = fields.names, {f.name for f in fields if not pa.types.is_nested(f.type)}
     unknown: set[str] = set()
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
@@ -216,6 +211,7 @@ def _of_parquet(path: Path) -> ValueCounts:
                 unknown.add(chunk.path_in_schema)
     for name in (*unknown, *(counts.values.keys() - flat)):
         del counts.values[name]
+    counts.uncounted = unknown | (set(names) - flat)
     return counts
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from medallion_assets.settings import SCHEME
 from medallion_assets.sources.errors import FolderDenied, SourceError
 
 DEEPER = "**"
 HIDDEN = ("_", ".")
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 @dataclass(frozen=True)

@@ -324,12 +324,15 @@ class Shop:
     def _check_rows(self) -> None:
         model = self.model
         bronze = Counter(self._orders_in("orders"))
-        assert bronze == Counter(o for _, orders in model.loaded for o in orders), "bronze"
+        files = Counter(o for _, orders in model.loaded for o in orders)
+        assert bronze == files, f"bronze: lacks {[*(files - bronze)]}, has besides {[*(bronze - files)]}"
         assert {r["city"]: r["number"] for r in self._rows("cities")} == model.known, "cities"
         good, _ = model.parts()
         silver = self._orders_in("sales")
-        assert sorted(o.id for o in silver) == sorted({o.id for o in good}), "silver: which ids"
-        assert not Counter(silver) - Counter(good), "silver: values"
+        ids = sorted(o.id for o in silver), sorted({o.id for o in good})
+        assert ids[0] == ids[1], f"silver: ids {ids[0]}, not {ids[1]}"
+        other = Counter(silver) - Counter(good)
+        assert not other, f"silver: has besides {[*other]}"
         numbers = [(r["city"], r["number"]) for r in self._rows("sales")]
         assert all(number == model.met[city] for city, number in numbers), f"silver: numbers {numbers}"
         sums: dict[str, tuple[int, int]] = {}
@@ -343,7 +346,8 @@ class Shop:
         """An entry keeps its id, its first-seen time, its attempts and its fix for as long as it is held."""
         _, held = self.model.parts()
         entries = list(self._held())
-        assert Counter(e["serial"] for e in entries) == held, "quarantine: which orders"
+        there = Counter(e["serial"] for e in entries)
+        assert there == held, f"quarantine: lacks {[*(held - there)]}, has besides {[*(there - held)]}"
         given_up = Counter(e["serial"] for e in entries if e["status"] == "discarded")
         assert given_up == self.model.discarded, "quarantine: discarded"
         now = {e["serial"]: e for e in entries if held[e["serial"]] == 1}

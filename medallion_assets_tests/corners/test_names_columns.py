@@ -82,7 +82,7 @@ def test_columns_of_any_name_go_through_rules_duplicates_history_and_sums(refres
     shop = Pipeline("shop")
     names = [*ONCE, *READERS, "a`b", "it's"]
 
-    @shop.bronze
+    @shop.bronze()
     def orders(files=shop.landing("orders", format="json", infer_column_types=True)):  # noqa: B008
         """One row per order."""
         return files

@@ -91,9 +91,9 @@ def test_every_name_that_means_ours_names_an_option_there_is():
 
 @pytest.mark.parametrize("uri", ["s3://bucket/x", "abfss://c@a/x", "dbfs:/x"])
 def test_an_address_that_is_no_local_folder_is_an_error_and_not_a_load_of_no_file(lake, uri):
-    with pytest.raises(SourceError, match="files are read from local folders"):
+    with pytest.raises(SourceError, match="local or mounted folders only"):
         copy_into("t", uri, "csv")
-    with pytest.raises(SourceError, match="files are read from local folders"):
+    with pytest.raises(SourceError, match="local or mounted folders only"):
         autoload_to_table(uri, "csv", "t", "/tmp/checkpoint")
 
 

@@ -51,7 +51,7 @@ def selected(change):
 
 
 def test_a_query_that_renames_drops_or_retypes_a_column_stops_before_anything_is_written(lakehouse):
-    ways = {"appended": {}, "keys": {"unique_by": "id"}, "states": {"scd": keep_changes("id", "at")}}
+    ways = {"appended": {}, "states": {"scd": keep_changes("id", "at")}}
     for place, (way, more) in enumerate(ways.items()):
         tables = shop(**more)
         lakehouse.land("shop/orders", f"{place}-1.json", json_lines({"id": 10 * place, **ORDER, "at": place}))

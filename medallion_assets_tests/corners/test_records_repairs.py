@@ -89,7 +89,8 @@ def test_a_fix_is_written_at_once_though_the_static_row_has_changed_since(lakeho
     before = shop.entries()[2]
     shop.land("cities", "c.json", city(10))
     shop.run()
-    done = shop.do("replay", choice=RULE, fix="total = 7")
+    # Upstream has no amount: a fix may be of what the query alone gives.
+    done = shop.do("replay", choice=RULE, fix="total = 7, amount = 7")
     assert (done.found["written"], done.found["still_open"]) == (1, 0)
     assert shop.sales() == [(1, 5, 1), (2, 7, 10)]
     entry = shop.entries()[2]

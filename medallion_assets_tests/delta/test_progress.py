@@ -23,7 +23,7 @@ def checkpoint(tmp_path):
 
 def test_a_sound_checkpoint_says_where_it_stands(checkpoint):
     refuse_damaged(checkpoint)
-    assert (committed_position(checkpoint).version, query_id(checkpoint)) == (6, "q")
+    assert (committed_position(checkpoint), query_id(checkpoint)) == (6, "q")
 
 
 @pytest.mark.parametrize("file", ["offsets/0", "commits/0"])

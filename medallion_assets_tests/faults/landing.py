@@ -153,5 +153,5 @@ def gone_before_reading(trial):
 
 
 def status_of(trial, name):
-    entries = ledgers.rows(trial.lake.ledger(trial.tables[0]), "SELECT * FROM ledger ORDER BY discovered_at")
+    entries = ledgers.rows(trial.lake.ledger(trial.tables[0]), "SELECT * FROM ledger ORDER BY sequence")
     return next((str(e["status"]) for e in reversed(entries) if name in str(e["path"])), "unknown")

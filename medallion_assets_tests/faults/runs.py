@@ -11,7 +11,7 @@ from medallion_assets.runs.refresh import refresh
 from medallion_assets_tests.faults.trial import fault
 
 COMMITS = [
-    ("A1", "bronze"), ("A1", "bronze's quarantine"), ("A2", "silver"), ("A2", "silver's quarantine"),
+    ("A1", "bronze's quarantine"), ("A1", "bronze"), ("A2", "silver's quarantine"), ("A2", "silver"),
     ("A3", "a complete aggregate"), ("A3", "an incremental aggregate"),
 ]  # fmt: skip
 """Of a run of the shop, in their order, with the row of the matrix each belongs to."""

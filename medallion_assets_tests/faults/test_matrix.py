@@ -3,7 +3,7 @@
 import pytest
 
 from medallion_assets.delta import commit, lease
-from medallion_assets.sources import deduplicate_files as deduplicate_files
+from medallion_assets.runtime import query
 from medallion_assets.sources import discovery
 from medallion_assets_tests.faults import landing, names, records, runs, storage
 from medallion_assets_tests.faults.trial import ReplayPlan
@@ -19,8 +19,8 @@ CHOSEN = {
     "links out": names.links_out,
     "older checkpoints": storage.rolled_back(2),
     "lost checkpoints": storage.checkpoints_lost,
-    "dies after the table": runs.dies(1, "after"),
-    "dies before the quarantine": runs.dies(4, "before"),
+    "dies after bronze": runs.dies(2, "after"),
+    "dies after silver's quarantine": runs.dies(3, "after"),
 }
 
 
@@ -49,12 +49,10 @@ def plain_save(writer, path, transaction):
 
 
 WITHOUT = {
-    "transaction ids": ((commit, "_save", plain_save), runs.dies(1, "after")),
+    "transaction ids": ((commit, "_save", plain_save), runs.dies(2, "after")),
     "ledger": ((discovery, "known_files", lambda ledger: {}), landing.second_deliveries),
-    "checkpoint guard": (
-        (deduplicate_files, "_may_be_met_again", lambda *_: False),
-        storage.checkpoints_lost,
-    ),
+    "position": ((query, "position", lambda *_: -1), storage.checkpoints_lost),
+    "rollback": ((query, "roll_back", lambda *_: False), runs.dies(3, "after")),
     "lease": ((lease, "FileLock", NoLock), runs.two_runs),
 }
 

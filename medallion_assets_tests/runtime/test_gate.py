@@ -1,6 +1,4 @@
-"""Gates and full refreshes: worked out aside, judged, and published whole or not at all."""
-
-import sys
+"""Gates and full refreshes: staged, judged, and published in one commit or not at all."""
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,8 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare import Pipeline, expect, stream, unique
 from medallion_assets.declare.errors import DeclarationError, GateClosed
 from medallion_assets.delta import log
-from medallion_assets.lake import staging as aside
-from medallion_assets.operations import VERBS
+from medallion_assets.runtime import correct, strategy, write
 from medallion_assets_tests.shop import ABOVE_ZERO, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
@@ -42,13 +39,13 @@ def test_a_batch_that_breaks_a_blocking_check_is_kept_back_until_it_is_mended(
     orders, sales, totals = gated(ONE_EACH, ABOVE_ZERO)
     drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
     refreshed(orders, sales, totals)
-    stood = log.version(lake.path(sales)), log.version(lake.quarantine(sales))
+    before = log.version(lake.path(sales)), log.version(lake.quarantine(sales))
     drop("shop/orders", "b.json", orders_file((1, 7), (3, 9), (4, -2)))
     refreshed(orders)
     with pytest.raises(GateClosed, match=r"shop/silver/sales: .* one_each: 1 keys .* Nothing was published"):
         refreshed(sales)
-    assert (log.version(lake.path(sales)), log.version(lake.quarantine(sales))) == stood
-    assert not list(lake.root.rglob("_aside/*"))
+    assert (log.version(lake.path(sales)), log.version(lake.quarantine(sales))) == before
+    assert not list(lake.root.rglob("_staging/*/*"))
     drop("shop/orders", "b.json", orders_file((3, 9), (4, -2), (5, 1)))
     refreshed(orders, sales, totals)
     assert rows_of("shop/silver/sales", "SELECT id FROM t ORDER BY id") == [{"id": i} for i in (1, 3, 5)]
@@ -56,30 +53,29 @@ def test_a_batch_that_breaks_a_blocking_check_is_kept_back_until_it_is_mended(
     assert rows_of("shop/gold/totals", SUMS) == [{"total": 15, "sales": 3}]
 
 
-DEATHS = [("_carry_commits", "before"), ("_exchange_state", "before"), ("_exchange_state", "after")]
-
-
-@pytest.mark.parametrize(("step", "when"), DEATHS)
-def test_a_publishing_that_dies_is_ended_by_the_next_run(
-    drop, refreshed, do, rows_of, monkeypatch, step, when
+@pytest.mark.parametrize("at", ["staged", "append_refused", "append"])
+def test_a_gated_batch_that_dies_is_taken_again_by_the_next_run(
+    drop, refreshed, do, rows_of, monkeypatch, at
 ):
     tables = gated(ABOVE_ZERO)
     drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
     refreshed(*tables)
     drop("shop/orders", "b.json", orders_file((3, 9), (4, -2)))
     refreshed(tables[0])
-    real = getattr(aside, step)
+    real, calls = getattr(write, at), []
 
-    def dies(*args):
-        if when == "after":
-            real(*args)
-        raise KeyboardInterrupt
+    def dies(*args, **told):
+        calls.append(args)
+        if at == "staged" or len(calls) == 2:
+            # The second time is on the table itself, once the staged one was judged.
+            raise KeyboardInterrupt
+        return real(*args, **told)
 
-    monkeypatch.setattr(aside, step, dies)
-    with pytest.raises(KeyboardInterrupt):
-        refreshed(tables[1])
-    monkeypatch.setattr(aside, step, real)
-    # Work aside on another table leaves alone what is half published.
+    with monkeypatch.context() as patch:
+        patch.setattr(write, at, dies)
+        with pytest.raises(KeyboardInterrupt):
+            refreshed(tables[1])
+    # Work on another table leaves alone what died here.
     do("full_refresh", tables[2])
     refreshed(*tables)
     drop("shop/orders", "c.json", orders_file((6, 1)))
@@ -88,25 +84,25 @@ def test_a_publishing_that_dies_is_ended_by_the_next_run(
     assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
 
 
-@pytest.mark.parametrize("step", ["begin_anew", "take_new", "remember"])
+@pytest.mark.parametrize("at", ["prepare_recompute", "replace_quarantined", "append"])
 def test_a_full_refresh_that_dies_leaves_the_table_as_it_was_or_whole(
-    drop, refreshed, do, rows_of, monkeypatch, step
+    drop, refreshed, do, rows_of, monkeypatch, at
 ):
     tables = gated(ABOVE_ZERO)
     drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
     refreshed(*tables)
-    module = sys.modules[VERBS["full_refresh"].__module__]
-    real = getattr(module, step)
+    module = strategy if at == "prepare_recompute" else correct
+    real = getattr(module, at)
 
-    def dies_after(*args):
-        real(*args)
+    def dies_after(*args, **told):
+        real(*args, **told)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, step, dies_after)
     changed = gated(expect("above_minus_two", "total > -2"))
-    with pytest.raises(KeyboardInterrupt):
-        do("full_refresh", changed[1])
-    monkeypatch.setattr(module, step, real)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, at, dies_after)
+        with pytest.raises(KeyboardInterrupt):
+            do("full_refresh", changed[1])
     assert rows_of("shop/silver/sales", "SELECT id FROM t") == [{"id": 1}]
     drop("shop/orders", "b.json", orders_file((3, 9)))
     refreshed(*changed)

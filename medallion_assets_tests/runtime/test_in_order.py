@@ -37,7 +37,7 @@ def test_later_events_meet_only_what_stands_open_and_a_late_one_its_whole_key(tm
     tables = people(type=kind, apply_as_deletes="op = 'delete'", except_columns=["op"])
     batches = [days[0] + days[1], days[2], days[3], *late, events_of_day(chance, 9)]
     lake = loaded(tmp_path, spark, tables, batches)
-    ways = [batch.strategy for batch in recorded(lake.state(tables[1], "batches"))]
+    ways = [batch.strategy for batch in recorded(lake.path(tables[1]))]
     assert [way == IN_ORDER for way in ways] == [False, True, True, False, True]
     tail = ("__START_AT", "__END_AT") if kind == 2 else ()
     found = [tuple(r[c] for c in ("id", "city", "note", *tail)) for r in table_rows(lake, tables[1])]

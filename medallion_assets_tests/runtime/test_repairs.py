@@ -25,7 +25,7 @@ def test_a_malformed_record_is_read_again_as_it_was_mended(drop, refreshed, repl
     assert held == [{"row": "not json at all", "attempts": 2}]
     (file,) = rows_of("shop/bronze/orders", "SELECT DISTINCT _source_file AS path FROM t")
     assert file["path"].endswith("a.json")
-    told = rows_of("shop/_ledger/orders_files", "SELECT * FROM t ORDER BY processed_time DESC LIMIT 1")[0]
+    told = rows_of("shop/_ledger/orders_files", "SELECT * FROM t ORDER BY recorded DESC LIMIT 1")[0]
     assert (told["rows_read"], told["rows_loaded"], told["rows_quarantined"]) == (3, 2, 1)
 
 
@@ -107,7 +107,7 @@ def test_an_event_mended_late_takes_its_place_in_history(drop, lake, refreshed, 
     assert [f["city"] for f in found] == ["A", "B", "C"]
 
 
-DEATHS = [("move_entries", "id"), ("recomputed", "id"), ("move_entries", ()), ("append", ())]
+DEATHS = [("move_entries", "id"), ("prepare_recompute", "id"), ("move_entries", ()), ("append", ())]
 
 
 @pytest.mark.parametrize(("at", "keys"), DEATHS)

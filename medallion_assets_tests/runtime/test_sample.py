@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from medallion_assets.delta.batches import Batch, record
+from medallion_assets.delta.batches import Batch
 from medallion_assets.quality.verdicts import expectations
-from medallion_assets_tests.shop import ABOVE_ZERO, orders_and_sales
+from medallion_assets_tests.shop import ABOVE_ZERO, commit_batch, orders_and_sales
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -30,7 +30,7 @@ def refused(lake):
         for number in range(8)
     ]
     write_deltalake(str(lake.quarantine(sales)), pa.Table.from_pylist(entries))
-    record(lake.state(sales, "batches"), "q", Batch(0, 10, 5, 5, rules={"above_zero": 5}))
+    commit_batch(lake, sales, Batch(0, 10, 5, 5, rules={"above_zero": 5}))
     return sales
 
 

@@ -6,8 +6,9 @@ from deltalake import write_deltalake
 
 from medallion_assets.declare import Pipeline, null_rate, references, row_count, stream, unique
 from medallion_assets.declare.errors import DeclarationError
-from medallion_assets.delta.batches import Batch, record
+from medallion_assets.delta.batches import Batch
 from medallion_assets.quality.verdicts import set_rule, verdicts
+from medallion_assets_tests.shop import commit_batch
 
 
 def shop_with(*rules):
@@ -68,14 +69,14 @@ def test_a_reference_into_a_table_that_is_not_there_fails(holds):
 def test_a_batch_far_from_the_usual_size_is_told(lake, last, passed):
     _, sales = shop_with(row_count("usual_size", drift=0.5))
     for number, rows in enumerate([100, 90, 110, last]):
-        record(lake.state(sales, "batches"), "q", Batch(number, rows, rows, 0))
+        commit_batch(lake, sales, Batch(number, rows, rows, 0))
     assert set_rule(sales.set_rules[0], sales, lake).passed is passed
 
 
 def test_two_batches_are_too_few_to_compare(lake):
     _, sales = shop_with(row_count("usual_size", drift=0.5))
     for number, rows in enumerate([100, 1]):
-        record(lake.state(sales, "batches"), "q", Batch(number, rows, rows, 0))
+        commit_batch(lake, sales, Batch(number, rows, rows, 0))
     assert set_rule(sales.set_rules[0], sales, lake).passed
 
 
@@ -99,5 +100,5 @@ def test_a_table_as_a_whole_cannot_be_quarantined(otherwise):
 
 
 def test_a_name_that_stands_twice_is_refused_whichever_kind_it_is():
-    with pytest.raises(DeclarationError, match="one stands twice"):
+    with pytest.raises(DeclarationError, match="one is declared twice"):
         shop_with(unique("one", "id"), row_count("one", drift=0.5))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, stream
 from medallion_assets.declare.errors import DeclarationError
-from medallion_assets.delta import batches
+from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
@@ -91,7 +91,7 @@ def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_held(land, rows_
     done = land(tables, "4.json", at(1), at(2), at(3, "c"), at(899))
     assert (done.batches[0].late, done.total("read"), done.total("written")) == (3, 4, 1)
     assert held(rows_of) == tumbling([*first, *second, *third, at(899)])
-    last = batches.newest(lake.state(tables[1], "batches"))
+    last = newest_batch(tables[1], lake)
     assert last.watermark.startswith("2024-01-01T12:14:00")
     assert last.open_groups == 2
     window = closed("00:00", "00:30")
@@ -191,7 +191,7 @@ def test_a_row_deleted_upstream_leaves_its_window(land, rows_of, lake, spark):
     assert held(rows_of) == tumbling([at(0), at(5)])
 
 
-def test_a_query_that_no_longer_fits_its_state_names_the_verb_that_mends_it(land, lake, spark, rows_of):
+def test_a_query_that_no_longer_fits_its_state_names_the_verb_that_mends_it(land, do, rows_of):
     clicks, before = clicks_with(F.window("at", "30 seconds"), "update")
     land((clicks, before), "1.json", at(0))
     shop = Pipeline("shop")
@@ -202,12 +202,9 @@ def test_a_query_that_no_longer_fits_its_state_names_the_verb_that_mends_it(land
         sums = F.count("*").alias("clicks"), F.max("at").alias("last")
         return clicks.groupBy(F.window("at", "30 seconds").alias("window"), "who").agg(*sums)
 
-    from medallion_assets.lake.position import begin_anew
-
     with pytest.raises(Exception, match=r"shop/gold/windows: .*medallion full_refresh shop/gold/windows"):
         land((clicks, windows), "2.json", at(1))
-    begin_anew(windows, lake)
-    refresh(windows, lake, lambda: spark)
+    assert do("full_refresh", windows).well
     assert [r["clicks"] for r in rows_of("shop/gold/windows", "SELECT clicks FROM t")] == [2]
 
 

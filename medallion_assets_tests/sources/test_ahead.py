@@ -18,13 +18,13 @@ ODD = '{"id":3,"new":true}\nbroken\n'
 @pytest.fixture
 def made_in_the_batch(monkeypatch):
     """Return the files, by name, whose lines were looked at once their micro-batch was there."""
-    names, real = [], staging.line_parts
+    names, real = [], staging.parse_text_files
 
-    def line_parts(files, schema, *told):
+    def parse_text_files(files, schema, *more):
         names.extend(file.path.rpartition("/")[2] for file in files)
-        return real(files, schema, *told)
+        return real(files, schema, *more)
 
-    monkeypatch.setattr(staging, "line_parts", line_parts)
+    monkeypatch.setattr(staging, "parse_text_files", parse_text_files)
     return names
 
 

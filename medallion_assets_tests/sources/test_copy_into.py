@@ -90,7 +90,7 @@ def test_create_table_as_makes_a_table_once(landed, lake, spark):
         ({"force": True}, "doubling"),
         ({"files": ["../a.csv"]}, "below the source"),
         ({"files": ["a"] * 1001}, "at most 1000"),
-        ({"colour": "red"}, "no csv reader option colour"),
+        ({"colour": "red"}, "no option is called colour"),
     ],
 )
 def test_clauses_that_contradict_are_refused_before_anything_is_read(landed, lake, clauses, words):

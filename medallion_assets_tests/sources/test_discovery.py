@@ -15,7 +15,7 @@ from medallion_assets.sources.counting import contents
 from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.errors import SourceError
 
-IN_ORDER = "SELECT * FROM ledger ORDER BY discovered_at"
+IN_ORDER = "SELECT * FROM ledger ORDER BY sequence"
 JSON = Source("things", "json", schema="a INT")
 
 

@@ -59,7 +59,7 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
         raise UnreadableFile(f"{', '.join(file.path for file in files[:5])} cannot be read: {why}") from error
     fields = list(frame.schema.fields)
     if copied:
-        names = names_of(Path(paths[0]))
+        names = names_of(staging.folder / Path(paths[0]).name)
         fields = [
             StructField(name, NullType() if untyped else field.dataType)
             for (name, untyped), field in zip(names, fields, strict=False)

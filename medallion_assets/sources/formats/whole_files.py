@@ -1,4 +1,4 @@
-"""Text and binary files: a line, or a whole file, is a record."""
+"""Binary files: each is a record."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.options import Source
 from medallion_assets.sources.staging import Staging
 
-TEXT = StructType([StructField("value", StringType())])
 BINARY = StructType(
     [
         StructField("path", StringType()),
@@ -19,21 +17,7 @@ BINARY = StructType(
         StructField("content", BinaryType()),
     ]
 )
-"""Spark's own columns for these formats; they never change."""
-
-
-def text_records(spark: SparkSession, files: Sequence[Entry], source: Source, staging: Staging) -> DataFrame:
-    """Return one row per line, blank ones too, or per file with ``wholetext``; columns of ``reading``."""
-    reader = spark.read.option("wholetext", source.option("wholetext", default="false"))
-    lines = reader.option("recursiveFileLookup", "true").text([staging.readable(file) for file in files])
-    bad = ~F.is_valid_utf8("value")
-    return lines.select(
-        F.when(~bad, F.col("value")).alias("value"),
-        F.when(bad, F.make_valid_utf8("value")).alias("_raw"),
-        F.when(bad, F.lit("not valid UTF-8")).alias("_reason"),
-        staging.original().alias("_source_file"),
-        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
-    )
+"""Spark's own columns for this format; they never change."""
 
 
 def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging) -> DataFrame:

@@ -3,72 +3,159 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
-from xml.etree.ElementTree import Element, ParseError
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+from xml.parsers import expat
 
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import iterparse
-
+from medallion_assets.sources.cut_records import CUT, MOST_SHOWN, CutRecord
 from medallion_assets.sources.options import Source
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-LONGEST_NUMBER = 300
-"""Spark's JSON parser refuses a number of more than 1,000 digits."""
+CHUNK = 1 << 16
+MALFORMED = "malformed XML"
+ENTITIES = "it declares entities, which are never expanded"
 
 
-def elements(file: BinaryIO, source: Source) -> Iterator[str]:
-    """Return each ``rowTag`` element as a JSON text of one line: attributes, children, text.
+class Refused(ValueError):
+    """The document declares what could make a small file a large one, or reads other files."""
 
-    Attributes carry a prefix (``_``), an element's own text beside them stands under ``_VALUE``, repeated
-    children make an array, all as in Spark's XML source. Where the file breaks, what comes after the
-    last whole element is one record more, which is no JSON: quarantined with the parser's words.
-    Entities are never expanded.
+
+@dataclass
+class Element:
+    """An open element: its fields, each with its values as JSON in order, and its own text in pieces."""
+
+    name: str
+    fields: dict[str, list[str]]
+    texts: list[str] = field(default_factory=lambda: [""])
+    children: bool = False
+
+
+class Elements:
+    """Takes a document piece by piece and gives its ``rowTag`` elements.
+
+    Attributes and namespace declarations carry a prefix (``_``), an element's own text beside fields is
+    under ``_VALUE``, repeated names make an array, and so do the pieces of a text that children part. Names
+    keep their namespace prefix: all as in Spark's XML source. Comments and processing instructions are no
+    values; white space around a text is none of it.
     """
-    tag, depth = source.option("rowTag", default=""), 0
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tag = source.option("rowTag", default="")
+        self.prefix = source.option("attributePrefix", default="_")
+        self.own = source.option("valueTag", default="_VALUE")
+        self.open: list[Element] = []
+        self.bytes, self.offset, self.start, self.done = b"", 0, 0, 0
+        self.found: list[CutRecord] = []
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        # What a DTD adds to an element is not in it.
+        self.parser.specified_attributes = True
+        self.parser.StartElementHandler = self._begin
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
+        self.parser.EntityDeclHandler = self._refuse
+        self.parser.ExternalEntityRefHandler = self._refuse
+
+    def take(self, piece: bytes) -> list[CutRecord]:
+        """Return the records that end in the next piece of the document, empty for its end."""
+        self.bytes += piece
+        self.parser.Parse(piece, not piece)
+        found, self.found = self.found, []
+        self._forget()
+        return found
+
+    def rest(self) -> bytes:
+        """Return the bytes from the last record's end, or from the start of the one that breaks off."""
+        return self.bytes[max(self.start if self.open else self.done, self.offset) - self.offset :]
+
+    def _forget(self) -> None:
+        keep = self.start if self.open else self.parser.CurrentByteIndex
+        if keep > self.offset:
+            self.bytes, self.offset = self.bytes[keep - self.offset :], keep
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        if not self.open and self.tag not in (name, name.rpartition(":")[2]):
+            return
+        if not self.open:
+            self.start = self.parser.CurrentByteIndex
+        fields = {self.prefix + key: [self._scalar(text)] for key, text in attributes.items()}
+        self.open.append(Element(name, fields))
+
+    def _text(self, text: str) -> None:
+        if self.open:
+            self.open[-1].texts[-1] += text
+
+    def _end(self, _: str) -> None:
+        if not self.open:
+            return
+        element = self.open.pop()
+        value = self._value(element, top=not self.open)
+        if self.open:
+            self.open[-1].fields.setdefault(element.name, []).append(value)
+            self.open[-1].texts.append("")
+            self.open[-1].children = True
+            return
+        start, end = self.start - self.offset, self.parser.CurrentByteIndex - self.offset
+        closed = not element.children and not any(element.texts) and self.bytes[:end].endswith(b"/>")
+        if not closed:
+            # Of any other element the parser says where its closing tag starts.
+            end = self.bytes.find(b">", end) + 1
+        text = self.bytes[start:end]
+        self.done = self.offset + end
+        self.found.append(CutRecord(value, text.decode("utf-8", "surrogateescape")))
+
+    def _value(self, element: Element, top: bool) -> str:
+        texts = [text.strip() for text in element.texts]
+        if not element.fields and not top:
+            return self._scalar(texts[0])
+        own = [self._scalar(text) for text in texts if text]
+        if own:
+            element.fields.setdefault(self.own, []).extend(own)
+        parts = (f"{_string(name)}: {_one_or_array(values)}" for name, values in element.fields.items())
+        return f"{{{', '.join(parts)}}}"
+
+    def _scalar(self, text: str) -> str:
+        # Only a typed column is helped by a number; its digits stay as they are.
+        if self.source.typed and (text in ("true", "false") or JSON_NUMBER.fullmatch(text)):
+            return text if not self.source.infer_column_types or _reads_back(text) else _string(text)
+        return _string(text) if text else "null"
+
+    def _refuse(self, *_: Any) -> int:
+        raise Refused(ENTITIES)
+
+
+def elements(file: BinaryIO, source: Source) -> Iterator[CutRecord]:
+    """Return each ``rowTag`` element as a record.
+
+    Where the file breaks, what comes after the last whole element is one record more, with its text and what
+    is wrong with it. Entities are never expanded.
+    """
+    document = Elements(source)
     try:
-        for event, element in iterparse(file, events=("start", "end"), forbid_dtd=False):
-            if _name(element) != tag:
-                continue
-            depth += 1 if event == "start" else -1
-            if event == "end" and depth == 0:
-                yield _value(element, source)
-                element.clear()
-    except (ParseError, DefusedXmlException, UnicodeDecodeError, LookupError) as broken:
-        yield f"the XML breaks off here: {str(broken) or type(broken).__name__}".replace("\n", " ")
+        while piece := file.read(CHUNK):
+            yield from document.take(piece)
+        yield from document.take(b"")
+    except (expat.ExpatError, Refused, UnicodeDecodeError, LookupError) as broken:
+        yield from document.found
+        shown, reason = document.rest()[: MOST_SHOWN + 1], f"{MALFORMED}: {broken}"
+        while len(shown) <= MOST_SHOWN and (piece := file.read(CHUNK)):
+            shown += piece
+        if len(shown) > MOST_SHOWN:
+            shown, reason = shown[:MOST_SHOWN], reason + CUT
+        yield CutRecord("", shown.decode("utf-8", "surrogateescape").strip(), reason)
 
 
-def _value(element: Element, source: Source) -> str:
-    prefix, own = source.option("attributePrefix", default="_"), source.option("valueTag", default="_VALUE")
-    found = {prefix + _local(k): [_scalar(v, source)] for k, v in element.attrib.items()}
-    for child in element:
-        found.setdefault(_name(child), []).append(_value(child, source))
-    text = (element.text or "").strip()
-    if not found:
-        return _scalar(text, source)
-    if text:
-        found[own] = [_scalar(text, source)]
-    fields = (
-        f"{_string(name)}: {v[0] if len(v) == 1 else '[' + ', '.join(v) + ']'}" for name, v in found.items()
-    )
-    return "{" + ", ".join(fields) + "}"
+def _one_or_array(values: list[str]) -> str:
+    return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
 
 
-def _scalar(text: str, source: Source) -> str:
-    # Only a typed column is helped by a number: as a string, 1.10 keeps its digits.
-    if source.typed and (
-        text in ("true", "false") or (JSON_NUMBER.fullmatch(text) and len(text) <= LONGEST_NUMBER)
-    ):
-        return text
-    return _string(text) if text else "null"
+def _reads_back(text: str) -> bool:
+    """Return true where a number is written as a program would write it: else its type is text."""
+    if text in ("true", "false"):
+        return True
+    return text == (str(int(text)) if text.lstrip("-").isdigit() else repr(float(text)))
 
 
 def _string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _name(element: Element) -> str:
-    return _local(str(element.tag))
-
-
-def _local(name: str) -> str:
-    return name.rpartition("}")[2]

@@ -1,29 +1,31 @@
-"""A Parquet file of lines from many files, each row with the file it came from."""
+"""A Parquet file of rows from many landed files, which Spark reads in their place."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medallion_assets.sources.ledger import Entry
 
-AT_ONCE = 32 << 20
-"""Bytes of landed files in a row group, which is the least that Spark reads by itself."""
+ROW_GROUP = 32 << 20
+"""Bytes of landed text in a row group, which is the least that Spark reads by itself."""
 
 FROM = pa.schema([("_source_file", pa.string()), ("_source_modified_at", pa.timestamp("us", "UTC"))])
 
 
-class Part:
-    """A Parquet file that is there once a row came."""
+class ParquetPart:
+    """A Parquet file that is there once a row came, each row with the file it came from."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.with_suffix(".parquet")
+        self.path = path
         self.waiting: list[pa.Table] = []
         self.bytes = 0
         self.writer: pq.ParquetWriter | None = None
 
-    def __enter__(self) -> "Part":
+    def __enter__(self) -> "ParquetPart":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -36,19 +38,20 @@ class Part:
         """The file, once a row came."""
         return [str(self.path)] if self.writer else []
 
-    def add(self, rows: pa.Table, file: Entry) -> None:
-        """Add a file's rows."""
+    def add(self, rows: pa.Table, origins: Sequence[Entry], size: int) -> None:
+        """Add rows of a file, or of several in their order; they were so many bytes of text."""
         if not len(rows):
             return
-        # Spark tells a file's time in whole milliseconds.
-        at = file.modified_at - timedelta(microseconds=file.modified_at.microsecond % 1000)
-        for name, value in zip(FROM.names, (file.path, at), strict=True):
-            rows = rows.append_column(
-                FROM.field(name), pa.repeat(pa.scalar(value, FROM.field(name).type), len(rows))
-            )
+        counts = [len(rows)] if len(origins) == 1 else [file.records for file in origins]
+        at = pa.array(np.repeat(np.arange(len(origins)), counts))
+        # Spark gives a file's time in whole milliseconds.
+        times = [f.modified_at - timedelta(microseconds=f.modified_at.microsecond % 1000) for f in origins]
+        for name, values in zip(FROM.names, ([file.path for file in origins], times), strict=True):
+            column = pa.array(values, FROM.field(name).type).take(at)
+            rows = rows.append_column(FROM.field(name), column)
         self.waiting.append(rows)
-        self.bytes += file.size
-        if self.bytes >= AT_ONCE:
+        self.bytes += size
+        if self.bytes >= ROW_GROUP:
             self._write()
 
     def _write(self) -> None:

@@ -1,35 +1,13 @@
-"""CSV text cut into records as RFC 4180 writes them, with what is wrong kept to its own record.
-
-Spark's parser lets one open quote swallow the rest of a file, and Python's cannot tell ``""`` from nothing.
-"""
+"""An independent reader of CSV: whole texts, one regular expression for each cell, nothing but ``str``."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from medallion_assets.sources.options import Source
+from medallion_assets.sources.formats.csv_dialect import Dialect
 
 OPEN_QUOTE = "malformed CSV: a quote is left open, or text follows it"
 WIDTH = "malformed CSV: not as many cells as the header"
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """The characters a file is written with; the ones of ``Source``'s reader options."""
-
-    sep: str
-    quote: str
-    escape: str
-    comment: str
-
-    @staticmethod
-    def of(source: Source) -> "Dialect":
-        """Return the dialect a source declares; a quote in quotes is doubled unless it says otherwise."""
-        quote = source.option("quote", default='"')
-        sep = source.option("sep", "delimiter", default=",")
-        return Dialect(
-            sep, quote, source.option("escape", default=quote), source.option("comment", default="")
-        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +80,7 @@ class CsvText:
     def _is_none(self, line: str) -> bool:
         if self.dialect.comment and line.startswith(self.dialect.comment):
             return True
-        return not line.strip(" ") or (not line.strip() and self.dialect.sep not in line)
+        return not line.strip(" \t".replace(self.dialect.sep, ""))
 
     def _after(self, at: int) -> int:
         found = self._end.match(self.text, at)

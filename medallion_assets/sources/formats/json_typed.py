@@ -1,0 +1,269 @@
+"""JSON lines taken typed by a fast parser, where each is exactly one object that fits the schema.
+
+Arrow's parser takes a block of lines or none of it. Of a block it does not take, msgspec finds the lines that
+may fit, and these are parsed again. What is left goes to ``json_careful``, which decides: this file saves
+time and never decides otherwise.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, StringType, StructType
+
+from medallion_assets.sources.counted_lines import BLANK
+from medallion_assets.sources.formats.exact_numbers import Misfit, floating_number
+from medallion_assets.sources.formats.json_types import TIMES, ZONE, decoded_object, shape_of
+from medallion_assets.sources.formats.json_values import types_in
+
+PARSED_AT_ONCE = 4 << 20
+"""Bytes; a longer record is left to the careful reader."""
+
+FEW = 64
+"""Lines that are not worth another try of the parser where one of them does not fit."""
+
+MISFIT = (msgspec.MsgspecError, ValueError, RecursionError)
+KEPT = (b'"', b"n")
+"""How a string begins, and null: a column of strings takes any other value as its text."""
+
+LONG_RUN = 16
+"""Digits and points; a number with fewer comes back from a double as it was written."""
+
+NUMBERS = re.compile(rb"[-+0-9.eE]{16,}|[-+]?[0-9.]+[eE]-[0-9]{3,}")
+
+
+@dataclass
+class Lines:
+    """Lines of a block: rows of the schema with their lines' numbers, and the other lines with theirs."""
+
+    rows: list[pa.Table] = field(default_factory=list)
+    numbers: list[Sequence[int]] = field(default_factory=list)
+    others: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+class TypedReader:
+    """What takes lines of a schema, and no others."""
+
+    def __init__(self, schema: StructType) -> None:
+        """Take the columns there are."""
+        shape = shape_of(schema)
+        self.schema, self.parsed = schema, None if shape.parsed is None else pa.schema(list(shape.parsed))
+        self.rounds = any(isinstance(kind, (DoubleType, FloatType)) for kind in types_in(schema))
+        self.decoder: msgspec.json.Decoder[Any] | None = None
+        self.text_decoder: msgspec.json.Decoder[Any] | None = None
+        self.text_fields: list[str] = []
+        self.texts_seen = False
+        if self.parsed is not None:
+            self._make_decoders()
+
+    def _make_decoders(self) -> None:
+        fields = {f.name: shape_of(f.dataType).decoded for f in self.schema.fields}
+        strings = [f.name for f in self.schema.fields if isinstance(f.dataType, StringType)]
+        self.text_fields = [f"f{n}" for n, name in enumerate(self.schema.names) if name in strings]
+        try:
+            self.decoder = msgspec.json.Decoder(decoded_object(fields))
+            raw = fields | dict.fromkeys(strings, msgspec.Raw)
+            self.text_decoder = msgspec.json.Decoder(decoded_object(raw))
+        except ValueError:
+            # A name with a quote or a backslash in it.
+            self.decoder = None
+
+    def read(self, block: bytes) -> Lines:
+        """Return the non-blank lines of a block of whole lines."""
+        whole = self.rows_of(block) if self.parsed is not None else None
+        if whole is not None:
+            return Lines([whole], [range(len(whole))])
+        lines = [(n, line) for n, line in enumerate(block.splitlines()) if line.strip(BLANK)]
+        if self.decoder is None:
+            return Lines(others=lines)
+        found, fitting = Lines(), []
+        for number, line in lines:
+            try:
+                fitting.append((number, line, self._fitted(line)))
+            except MISFIT:
+                found.others.append((number, line))
+        self._parse(fitting, found)
+        found.others.sort()
+        return found
+
+    def rows_of(self, block: bytes) -> pa.Table | None:
+        """Return a block's lines as rows, None where one of them is anything but an object that fits."""
+        records = objects_on_lines(block)
+        if not records or (self.rounds and rounded(block)):
+            return None
+        parse = pa.json.ParseOptions(explicit_schema=self.parsed, unexpected_field_behavior="error")
+        try:
+            read = pa.json.read_json(
+                pa.BufferReader(block), pa.json.ReadOptions(block_size=PARSED_AT_ONCE), parse
+            )
+            # The parser itself takes bytes that are no UTF-8.
+            read.validate(full=True)
+            if read.num_rows != records:
+                return None
+            columns = [_stored(read[f.name], f.dataType) for f in self.schema.fields]
+        except (pa.ArrowException, ValueError, Misfit):
+            return None
+        return pa.table(columns, self.schema.names)
+
+    def _fitted(self, line: bytes) -> bytes:
+        """Return a line that may fit, with strings for the values that columns of strings take as text."""
+        if self.rounds and _rounded_numbers(line):
+            raise ValueError
+        if not self.texts_seen:
+            try:
+                self.decoder.decode(line)  # type: ignore[union-attr]
+                return line
+            except msgspec.ValidationError:
+                pass
+        line.decode()
+        decoded = self.text_decoder.decode(line)  # type: ignore[union-attr]
+        if not _texts_for_values(decoded, self.text_fields):
+            return line
+        # Written again a line loses a key that is there twice.
+        json.loads(line, object_pairs_hook=_refuse_repeated)
+        # Where one is, most are: a try that fails takes longer than the other way.
+        self.texts_seen = True
+        return msgspec.json.encode(decoded)
+
+    def _parse(self, lines: Sequence[tuple[int, bytes, bytes]], found: Lines) -> None:
+        """Add lines as rows, or half of them, or where a few are left as others."""
+        if not lines:
+            return
+        rows = self.rows_of(b"\n".join(fitted for _, _, fitted in lines))
+        if rows is not None:
+            found.rows.append(rows)
+            found.numbers.append([number for number, _, _ in lines])
+        elif len(lines) <= FEW:
+            found.others += [(number, line) for number, line, _ in lines]
+        else:
+            middle = len(lines) // 2
+            self._parse(lines[:middle], found)
+            self._parse(lines[middle:], found)
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is there twice")
+
+
+def _texts_for_values(decoded: Any, columns: Sequence[str]) -> bool:
+    changed = False
+    for column in columns:
+        value = getattr(decoded, column)
+        if value is not None and not (text := bytes(value)).startswith(KEPT):
+            setattr(decoded, column, msgspec.Raw(msgspec.json.encode(text.decode())))
+            changed = True
+    return changed
+
+
+def objects_on_lines(block: bytes) -> int:
+    """Return how many lines there are, 0 where one does not start and end as an object.
+
+    Two values on one line then make more rows than lines, which is seen by counting.
+    """
+    body = block.removesuffix(b"\n").removesuffix(b"\r")
+    if not (body.startswith(b"{") and body.endswith(b"}")):
+        return 0
+    # Counted by patterns: a look at each byte takes as long as parsing them.
+    ends, between = body.count(b"\n"), body.count(b"}\n{")
+    if b"\r" in body:
+        between += body.count(b"}\r\n{")
+        if body.count(b"\r") != body.count(b"\r\n"):
+            return 0
+    return ends + 1 if ends == between else 0
+
+
+def rounded(block: bytes) -> bool:
+    """Return true where a number of the block may be more exact than a double.
+
+    Long runs of digits are looked for first, all bytes at once: a pattern over them takes ten times as long.
+    """
+    marks = np.frombuffer(block, np.uint8)
+    digits = (marks - 48 < 10) | (marks == 46)
+    runs, length = digits, 1
+    while length < LONG_RUN:
+        runs, length = runs[:-length] & runs[length:], 2 * length
+        if not runs.any():
+            break
+    small = (marks[:-1] | 32 == 101) & (marks[1:] == 45)
+    three = small[:-3] & digits[2:-2] & digits[3:-1] & digits[4:] if len(marks) > 4 else small[:0]
+    return bool((length >= LONG_RUN and runs.any()) or three.any()) and _rounded_numbers(block)
+
+
+def _rounded_numbers(text: bytes) -> bool:
+    return any(is_rounded(found) for found in NUMBERS.findall(text))
+
+
+def is_rounded(found: bytes) -> bool:
+    """Return true where a text is a number that a double does not hold as it is written."""
+    number = found.decode()
+    try:
+        if repr(float(number)) == number:
+            return False
+    except ValueError:
+        # Part of a string; a number would be one from its first mark to its last.
+        return False
+    try:
+        floating_number(number, single=False)
+    except Misfit:
+        return True
+    return False
+
+
+def _stored(column: Any, kind: DataType) -> pa.ChunkedArray:
+    """Return parsed values as they are stored.
+
+    Raises:
+        Misfit, pa.ArrowException: One cannot be.
+    """
+    stored = shape_of(kind).stored
+    if column.type == stored:
+        return column
+    return pa.chunked_array([_cast(chunk, kind) for chunk in column.chunks], stored)
+
+
+def _cast(values: Any, kind: Any) -> pa.Array:
+    stored = shape_of(kind).stored
+    if values.type == stored:
+        return values
+    if pa.types.is_struct(stored):
+        inner = [_cast(pc.struct_field(values, [n]), f.dataType) for n, f in enumerate(kind.fields)]
+        # The fields of a NULL are NULL as struct_field gives them, and so is its place.
+        return pa.StructArray.from_arrays(inner, fields=list(stored), mask=values.is_null())
+    if pa.types.is_list(stored):
+        return pa.ListArray.from_arrays(
+            values.offsets, _cast(values.values, kind.elementType), stored, mask=values.is_null()
+        )
+    if isinstance(kind, FloatType):
+        return _single(values)
+    return _times(values, kind)
+
+
+def _single(values: pa.Array) -> pa.Array:
+    single = pc.cast(values, pa.float32(), safe=False)
+    written = pc.cast(pc.cast(single, pa.string()), pa.float64())
+    if pc.any(pc.not_equal(written, values)).as_py():
+        raise Misfit
+    return single
+
+
+def _times(texts: pa.Array, kind: DataType) -> pa.Array:
+    stored = shape_of(kind).stored
+    if pc.all(pc.match_substring_regex(texts, TIMES[type(kind)])).as_py() is False:
+        raise Misfit
+    if isinstance(kind, DateType) or stored.tz is None:
+        return pc.cast(texts, stored)
+    zoned = pc.match_substring_regex(texts, f"{ZONE}$")
+    if not pc.all(zoned).as_py():
+        if not pc.any(zoned).as_py():
+            return pc.cast(pc.cast(texts, pa.timestamp("us")), stored)
+        end = pc.if_else(pc.equal(pc.binary_length(texts), len("2026-01-01")), "T00:00Z", "Z")
+        texts = pc.if_else(zoned, texts, pc.binary_join_element_wise(texts, end, ""))
+    return pc.cast(texts, stored)

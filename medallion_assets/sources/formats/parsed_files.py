@@ -1,0 +1,242 @@
+"""Landed text files parsed once, outside Spark, into Parquet files that Spark reads in their place.
+
+A file is read in blocks of whole lines, whatever its size. Rows that fit go to one kind of Parquet file,
+typed; rows with rescued data and records that are no rows go to another, with their text, reason and place.
+Small files share a Parquet file, so that Spark opens a few where thousands landed.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from medallion_assets.sources.counting import BROKEN
+from medallion_assets.sources.cut_records import CutRecord
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.parquet_part import ParquetPart
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.opening import ENDINGS, record_encoding, wrapping
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.plain_pieces import CUT_LAYOUTS, cut_records, plain_pieces
+from medallion_assets.sources.quarantine import POSITION
+
+T = TypeVar("T")
+NO_LINE = "?"
+"""In the place of a record that is none; a blank line would be no record."""
+
+BLOCK = 16 << 20
+"""Bytes of whole lines that are parsed at once."""
+
+AHEAD = 2
+"""Blocks that are parsed while another is written: each is in memory."""
+
+SMALL = 1 << 20
+"""Bytes of a file that is parsed as one task with others."""
+
+
+@dataclass
+class Parsed:
+    """Rows of a block of lines.
+
+    Attributes:
+        origins: The file; of several each has ``records`` of the rows.
+        rows: The schema's columns.
+        judged: The schema's columns and ``JUDGED``.
+        size: Bytes parsed.
+    """
+
+    origins: Sequence[Entry]
+    rows: list[pa.Table] = field(default_factory=list)
+    judged: list[pa.Table] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass
+class ParsedFiles:
+    """Parquet files of a batch: ``rows`` and ``judged`` as in ``Parsed``, both with ``FROM``."""
+
+    rows: list[str] = field(default_factory=list)
+    judged: list[str] = field(default_factory=list)
+
+
+Parse = Callable[[Entry, bytes, int, list[CutRecord]], Parsed]
+"""Parses a block of a file's lines, the first of which has that number, and is cut from these records."""
+
+
+def parse_files(
+    files: Sequence[Entry], source: Source, parse: Parse, folder: Path, whole: bool = False
+) -> ParsedFiles:
+    """Write the files' records to Parquet files in a folder.
+
+    Args:
+        files: What to parse.
+        source: How the files are written.
+        parse: What parses a block.
+        folder: Where the Parquet files go.
+        whole: A file is one block, and one record.
+
+    Raises:
+        UnreadableFile: A file is not what discovery found any more.
+    """
+    with ExitStack() as opened:
+        rows = opened.enter_context(ParquetPart(folder / "rows.parquet"))
+        judged = opened.enter_context(ParquetPart(folder / "judged.parquet"))
+        for parsed in _parsed_ahead(_tasks(files, source, parse, whole)):
+            for table in parsed.rows:
+                rows.add(table, parsed.origins, parsed.size)
+            for table in parsed.judged:
+                judged.add(table, parsed.origins, parsed.size)
+    return ParsedFiles(rows.written, judged.written)
+
+
+def _tasks(
+    files: Sequence[Entry], source: Source, parse: Parse, whole: bool
+) -> Iterator[Callable[[], list[Parsed]]]:
+    """Return what is to be done, in order: a large file's blocks one by one, small files several together."""
+    small: list[Entry] = []
+    size = 0
+    for file in files:
+        if whole:
+            yield _small_task([file], source, parse)
+        elif _is_small(file):
+            small.append(file)
+            size += file.size
+            if size > BLOCK:
+                yield _small_task(small, source, parse)
+                small, size = [], 0
+        elif file.layout in CUT_LAYOUTS:
+            yield from _cut_tasks(file, source, parse)
+        else:
+            yield from _block_tasks(file, source, parse)
+    if small:
+        yield _small_task(small, source, parse)
+
+
+def _is_small(file: Entry) -> bool:
+    packed = not ENDINGS.keys().isdisjoint(Path(file.path).suffixes)
+    return file.size <= SMALL and file.layout not in CUT_LAYOUTS and not packed
+
+
+def _small_task(files: list[Entry], source: Source, parse: Parse) -> Callable[[], list[Parsed]]:
+    def task() -> list[Parsed]:
+        blocks = [_whole(file, source) for file in files]
+        if len(files) > 1 and not source.select:
+            parsed = parse(files[0], b"".join(blocks), 1, [])
+            if not parsed.judged and sum(map(len, parsed.rows)) == sum(file.records for file in files):
+                return [replace(parsed, rows=[pa.concat_tables(parsed.rows)], origins=files)]
+        return [parse(file, block, 1, []) for file, block in zip(files, blocks, strict=True)]
+
+    return task
+
+
+def _whole(file: Entry, source: Source) -> bytes:
+    """Return a small file, with a line end behind its last line where another file's lines may follow."""
+    data = b"".join(pieces_of(file, source))
+    wholly = source.option("wholetext", default="false") == "true"
+    return data if wholly or data.endswith(b"\n") else data + b"\n"
+
+
+def _block_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[], list[Parsed]]]:
+    number = 1
+    for block in whole_lines(pieces_of(file, source)):
+        yield partial(_block, file, block, number, parse)
+        number += lines_of(block)
+
+
+def _block(file: Entry, block: bytes, number: int, parse: Parse) -> list[Parsed]:
+    return [parse(file, block, number, [])]
+
+
+def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[], list[Parsed]]]:
+    errors, number = written_as(file, source)[1], 1
+    records: list[CutRecord] = []
+    size = 0
+    for record in readable(cut_records(file, source), file):
+        records.append(record)
+        size += len(record.line) + len(record.text)
+        if size > BLOCK:
+            yield _cut_task(file, records, number, parse, errors)
+            number, records, size = number + len(records), [], 0
+    yield _cut_task(file, records, number, parse, errors)
+
+
+def _cut_task(
+    file: Entry, records: list[CutRecord], number: int, parse: Parse, errors: str
+) -> Callable[[], list[Parsed]]:
+    def task() -> list[Parsed]:
+        lines = "\n".join(record.line or NO_LINE for record in records)
+        return [parse(file, lines.encode("utf-8", errors), number, records)]
+
+    return task
+
+
+def written_as(file: Entry, source: Source) -> tuple[str, str]:
+    """Return the encoding of a file's records, and how bytes that are no text in it are kept."""
+    if file.layout in ("lines", "elements"):
+        return "utf-8", "surrogateescape"
+    wrapped = wrapping(file.location, source)
+    return record_encoding(file.location, wrapped), wrapped.errors
+
+
+def pieces_of(file: Entry, source: Source) -> Iterator[bytes]:
+    """Return ``plain_pieces`` of a file.
+
+    Raises:
+        UnreadableFile: It is gone, cut off or no text in its encoding.
+    """
+    return readable(plain_pieces(file, source), file)
+
+
+def readable(pieces: Iterator[T], file: Entry) -> Iterator[T]:
+    """Return the pieces of a file; what is wrong with its bytes becomes an ``UnreadableFile``."""
+    try:
+        yield from pieces
+    except BROKEN as broken:
+        raise UnreadableFile(f"{file.location} cannot be read: {broken or type(broken).__name__}") from broken
+
+
+def _parsed_ahead(tasks: Iterable[Callable[[], list[Parsed]]]) -> Iterator[Parsed]:
+    with ThreadPoolExecutor(AHEAD) as threads:
+        ahead: deque[Future[list[Parsed]]] = deque()
+        for task in tasks:
+            ahead.append(threads.submit(task))
+            if len(ahead) > AHEAD:
+                yield from ahead.popleft().result()
+        for future in ahead:
+            yield from future.result()
+
+
+def whole_lines(pieces: Iterable[bytes], size: int = BLOCK) -> Iterator[bytes]:
+    """Return pieces of a text as blocks of whole lines; a longer line is a block of its own."""
+    waiting: list[bytes] = []
+    length = 0
+    for piece in pieces:
+        waiting.append(piece)
+        length += len(piece)
+        if length < size or b"\n" not in piece:
+            continue
+        block = b"".join(waiting)
+        end = block.rindex(b"\n") + 1
+        yield block[:end]
+        waiting, length = [block[end:]], len(block) - end
+    if length:
+        yield b"".join(waiting)
+
+
+def lines_of(block: bytes) -> int:
+    """Return how many lines a block of whole lines has; a carriage return alone ends one too."""
+    if block.count(b"\r") != block.count(b"\r\n"):
+        return len(block.splitlines())
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def with_positions(rows: pa.Table, unit: str, first: int, numbers: Sequence[int]) -> pa.Table:
+    """Return rows with where each is in its file; ``numbers`` are those of their lines after the first."""
+    places = pa.array([f"{unit} {first + number}" for number in numbers], pa.string())
+    return rows.append_column(POSITION, places)

@@ -1,0 +1,231 @@
+"""What Spark shows of landed text files: values, rescued data, and the quarantine's texts and places."""
+
+import base64
+import json
+import re
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from random import Random
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType
+
+from medallion_assets.session.frames import frame_of
+from medallion_assets.sources.formats.exact_numbers import Misfit
+from medallion_assets.sources.formats.json_scan import scan
+from medallion_assets.sources.formats.json_types import shape_of
+from medallion_assets.sources.formats.json_values import typed_value
+from medallion_assets_tests.sources.conftest import rescued
+
+pytestmark = pytest.mark.spark
+
+DAYS = [
+    "2026-01-01",
+    "2020-02-30",
+    "2020-02-29",
+    "2021-02-29",
+    "2026-1-2",
+    "2026",
+    "2026-03",
+    "0001-01-01",
+    "9999-12-31",
+    "+2026-01-01",
+    "-0044-03-15",
+    "12026-01-01",
+    "1582-10-10",
+    "2026-13-01",
+    "20260101",
+    "26-01-01",
+    "0000-01-01",
+]
+CLOCKS = [
+    "",
+    "T10:20:30",
+    " 10:20:30.5",
+    "T1:2:3",
+    "T10:20",
+    "T10",
+    "T24:00:00",
+    "T23:59:60",
+    "T10:20:30.123456",
+    "T10:20:30.1234567",
+    "T10:20:30.120000000",
+    "T10:20:30.",
+    " 10:20:30",
+    "x",
+]
+ZONES = [
+    "",
+    "Z",
+    "+02:00",
+    "-18:00",
+    "+18:01",
+    "+02",
+    "+0230",
+    " Z",
+    "UTC",
+    "UTC+01:00",
+    "Europe/Berlin",
+    "Nowhere/At",
+    "America/New_York",
+    "+2",
+    "z",
+]
+NUMBERS = [
+    "1",
+    "1.10",
+    "1.239",
+    "-0",
+    "1e2",
+    "1E-2",
+    "123456789.12",
+    "99999999.99",
+    "0.001",
+    "1e-9",
+    '"1.5"',
+    '"+1.5"',
+    '"x"',
+    '""',
+    "true",
+    '".5"',
+    '"5."',
+    "0.10",
+    '" 1"',
+    '"1e2"',
+    "12345678901234567890",
+    "1.0",
+    "2147483648",
+]
+LOSES = {
+    "TIMESTAMP": re.compile(r"\.\d{6}0*[1-9]|^\d\d?:"),
+    "TIMESTAMP_NTZ": re.compile(r"\.\d{6}0*[1-9]|^\d\d?:"),
+    "DATE": re.compile(r"^[+-]?\d+-\d+-\d+[ T]"),
+    "DECIMAL(9,2)": re.compile(r"\.\d\d\d|e-9"),
+    "INT": re.compile("$^"),
+}
+"""Texts that Spark takes and shortens, and this project does not take."""
+
+
+def texts(chance, kind):
+    if kind in ("DECIMAL(9,2)", "INT"):
+        return NUMBERS
+    made = {chance.choice(DAYS) + chance.choice(CLOCKS) + chance.choice(ZONES) for _ in range(700)}
+    return [
+        json.dumps(text) for text in sorted(made | set(DAYS) | {"08:30", "epoch", "now", " 2026-01-01 "})
+    ] + ["5"]
+
+
+def test_what_is_taken_is_what_spark_reads_and_the_rest_is_what_spark_would_shorten(spark):
+    seed = 20261122
+    chance = Random(seed)
+    wrong = []
+    for kind, loses in LOSES.items():
+        values = texts(chance, kind)
+        lines = frame_of(spark, [(f'{{"v":{text}}}',) for text in values], "line STRING")
+        column = F.from_json("line", f"v {kind}")["v"]
+        if kind in ("TIMESTAMP", "TIMESTAMP_NTZ"):
+            column = F.unix_micros(column.cast("timestamp"))
+        found = lines.select("line", (F.unix_date(column) if kind == "DATE" else column).alias("v")).collect()
+        by_line = {row["line"]: row["v"] for row in found}
+        for text in values:
+            read, value = by_line[f'{{"v":{text}}}'], taken(text, kind)
+            unlike = (
+                value != read if value is not None else read is not None and not loses.search(text.strip('"'))
+            )
+            wrong += [f"{kind} {text}: Spark {read}, here {value}"] if unlike else []
+    assert not wrong, f"seed {seed}: {wrong[:40]}"
+
+
+def taken(text, kind):
+    try:
+        return typed_value(text, scan(text), DataType.fromDDL(kind))[0]
+    except Misfit:
+        return None
+
+
+def test_each_type_has_a_column_in_arrow():
+    assert shape_of(DataType.fromDDL("s STRUCT<a: ARRAY<DECIMAL(9,2)>, m: MAP<STRING, DATE>>"))
+
+
+LINES = [
+    '{"id":1,"m":1.10,"at":"2026-01-01T10:00:00Z","day":"2026-01-01","d":0.1,"s":{"t":1.10}}',
+    '{"id":2,"m":1.239,"at":"2026-01-01T10:00:00.123456789Z","day":"2020-02-30","d":0.12345678901234567891}',
+    '{"id":3,"c":"\\ud800","\\udc00":1}',
+    '{"id":4,"new":' + "[" * 1500 + "]" * 1500 + "}",
+    '{"id":5,"c":' + "1" * 1500 + "}",
+    "",
+    "broken",
+    '{"id":6,"' + "k" * 60_000 + '":1}',
+]
+SCHEMA = "id BIGINT, m DECIMAL(9,2), at TIMESTAMP, day DATE, d DOUBLE, c STRING, s STRUCT<t: STRING>"
+
+
+def held(result):
+    rows = DeltaTable(str(result.quarantine)).to_pyarrow_dataset().to_table().to_pylist()
+    return {
+        row["position"]: (row["row"], row["raw_base64"], row["rules"][0], row["reason_class"]) for row in rows
+    }
+
+
+def test_a_load_changes_no_value_and_tells_where_each_refused_record_is(landed, autoload, rows):
+    folder = landed(a__json="\n".join(LINES).encode() + b'\n{"c":"\xff"}\n')
+    result = autoload(folder, "json", schema=SCHEMA, schema_evolution_mode="rescue")
+    found = {row["id"]: row for row in rows(result)}
+    noon = datetime(2026, 1, 1, 10, tzinfo=timezone.utc)
+    first = found[1]
+    assert (first["m"], first["day"], first["d"], first["s"]) == (
+        Decimal("1.10"),
+        date(2026, 1, 1),
+        0.1,
+        {"t": "1.10"},
+    )
+    assert first["at"].astimezone(timezone.utc) == noon
+    assert json.loads(found[2]["_rescued_data"], parse_float=str)["d"] == "0.12345678901234567891"
+    assert {"m", "at", "day", "d"} == rescued(found[2]).keys()
+    assert rescued(found[3]) == {"c": "\ud800", "\udc00": 1}
+    assert (found[5]["c"], len(rescued(found[4])), rescued(found[6])) == ("1" * 1500, 1, {"k" * 60_000: 1})
+    assert held(result) == {
+        "line 7": ("broken", None, "malformed JSON", "parse"),
+        "line 9": ('{"c":"\ufffd"}', base64.b64encode(b'{"c":"\xff"}').decode(), "not valid UTF-8", "parse"),
+    }
+    assert (result.rows_unaccounted, len(found)) == (0, 6)
+
+
+def test_each_refused_record_of_each_text_format_has_its_place_and_its_text(landed, autoload, rows):
+    folder = landed(**{
+        "t/a__text": b"one\n\xff\xfe\nthree\n", "j/a__json": b'[{"id":1},\n{"id":"x"},\n{"id":2}]',
+        "x/a__xml": b"<p><r><id>1</id>tail</r><r><id>x</id></r><r><id>2</r></p>",
+    })  # fmt: skip
+    text = autoload(folder / "t", "text", "t")
+    assert sorted(row["value"] for row in rows(text)) == ["one", "three"]
+    assert held(text) == {
+        "line 2": ("\ufffd\ufffd", base64.b64encode(b"\xff\xfe").decode(), "not valid UTF-8", "parse")
+    }
+    documents = autoload(folder / "j", "json", "j", schema="id INT")
+    assert held(documents) == {"record 2": ('{"id":"x"}', None, "does not fit the schema", "schema")}
+    xml = autoload(folder / "x", "xml", "x", schema="id INT, _VALUE STRING", rowTag="r")
+    assert [(row["id"], row["_VALUE"]) for row in rows(xml)] == [(1, "tail")]
+    refused = held(xml)
+    assert refused["record 2"] == ("<r><id>x</id></r>", None, "does not fit the schema", "schema")
+    assert refused["record 3"][0] == "<r><id>2</r></p>"
+    assert refused["record 3"][2].startswith("malformed XML: mismatched tag: line 1")
+
+
+def test_times_in_a_format_of_their_own_are_read_by_spark_or_rescued(landed, autoload, rows):
+    lines = ['{"id":1,"at":"03/02/2026"}', '{"id":2,"at":"2026-02-03"}', '{"id":3,"at":null,"x":1.10}']
+    options = {"schema": "id INT, at DATE", "schema_evolution_mode": "rescue", "dateFormat": "dd/MM/yyyy"}
+    found = {row["id"]: row for row in rows(autoload(landed(a__json="\n".join(lines)), "json", **options))}
+    assert (found[1]["at"], found[1]["_rescued_data"]) == (date(2026, 2, 3), None)
+    assert (found[2]["at"], rescued(found[2])) == (None, {"at": "2026-02-03"})
+    assert found[3]["_rescued_data"].startswith('{"x":1.10,')
+
+
+def test_a_file_called_like_a_stand_in_keeps_its_own_name(landed, autoload, rows):
+    folder = landed(**{"file-000000__csv": "id\n1\n", "x?y__csv": "id\n2\n"})
+    found = rows(autoload(folder, "csv"), "id", "_source_file")
+    assert {row["id"]: row["_source_file"].rpartition("/")[2] for row in found} == {
+        "1": "file-000000.csv",
+        "2": "x?y.csv",
+    }
