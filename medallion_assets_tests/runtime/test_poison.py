@@ -39,7 +39,7 @@ def lines(*totals, start=0):
 SHAPES = {
     "rows": {"expectations": [expect("above_zero", "total > 0")]},
     "rows with keys": {"unique_by": "id"},
-    "history": {"keeps": keep_changes("id", "at", type=2)},
+    "history": {"scd": keep_changes("id", "at", type=2)},
 }
 
 
