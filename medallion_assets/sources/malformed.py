@@ -12,8 +12,7 @@ from medallion_assets.sources.errors import MalformedRecord
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.positions import with_positions
-from medallion_assets.sources.quarantine import OF_REFUSED, POSITION, from_records
+from medallion_assets.sources.quarantine import OF_REFUSED, from_records
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
@@ -37,6 +36,5 @@ def write_malformed(
         mine = (
             bad.where(F.col("_source_file").isin([f.path for f in fresh])) if len(fresh) < len(files) else bad
         )
-        placed = with_positions(mine.drop(POSITION), fresh, source) if source.format == "csv" else mine
-        append(from_records(placed, transaction.batch_id, transaction.run_id), place.quarantine, transaction)
+        append(from_records(mine, transaction.batch_id, transaction.run_id), place.quarantine, transaction)
     bad.unpersist()

@@ -44,6 +44,9 @@ FROM = StructType(
     [StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType())]
 )
 TEXTS = StructType([StructField(name, StringType()) for name in JUDGED.names])
+BY_ARROW = {"datetimeRebaseMode": "CORRECTED"}
+"""Dates before 1582 that Arrow writes are those of Spark's own calendar."""
+
 UNITS = {"lines": "line", "recoded": "line"}
 """What a record is called in its position, by the file's layout; elsewhere ``record``."""
 
@@ -102,7 +105,8 @@ def json_frame(spark: SparkSession, parts: ParsedFiles, source: Source, schema: 
         frames.append(rows_frame(spark, parts, _stored(read), source))
     if parts.judged:
         columns = [*_stored(read).fields, *TEXTS.fields, *FROM.fields]
-        frames.append(spark.read.schema(StructType(columns)).parquet(*map(no_pattern, parts.judged)))
+        reader = spark.read.schema(StructType(columns)).options(**BY_ARROW)
+        frames.append(reader.parquet(*map(no_pattern, parts.judged)))
     return finished(reduce(DataFrame.unionByName, frames), source, schema)
 
 
