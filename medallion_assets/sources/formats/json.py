@@ -113,8 +113,10 @@ def json_frame(spark: SparkSession, parts: ParsedFiles, source: Source, schema: 
 def rows_frame(spark: SparkSession, parts: ParsedFiles, stored: StructType, source: Source) -> DataFrame:
     """Return the rows of parsed files that fit, with ``JUDGED``, which is NULL but for positions."""
     placed = [StructField(POSITION, StringType())] if source.select else []
-    rows = spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields])).parquet(
-        *map(no_pattern, parts.rows)
+    rows = (
+        spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields]))
+        .options(**BY_ARROW)
+        .parquet(*map(no_pattern, parts.rows))
     )
     missing = [name for name in JUDGED.names if name not in rows.columns]
     return rows.withColumns({name: F.lit(None).cast("string") for name in missing})
