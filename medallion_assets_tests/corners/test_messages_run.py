@@ -49,7 +49,7 @@ def test_a_run_counts_rows_quarantine_refused_files_and_warnings_and_fails_where
     line, outcomes = ran(tables)
     assert line == "All well: 3 tables, 5 rows written, 0 quarantined, 0 files refused, 0 warnings."
     drop("shop/orders", "mixed.json", orders_file((3, 5), (4, -1)) + json_lines({"id": "x"}))
-    drop("shop/orders", "torn.json", b"\xff\xfe\x00")
+    drop("shop/orders", "torn.json.gz", b"\x1f\x8bno gzip")
     line, outcomes = ran(tables)
     assert line.startswith("Done with warnings: 3 tables, ")
     assert "2 quarantined" in line
