@@ -75,15 +75,20 @@ def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
 
 
 def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:
-    """Parts the rows that went upstream into those the query can take, and the entries of the others."""
+    """Return the rows that went upstream as the query took them, and the entries of those that were held.
+
+    A row that was mended goes as what stood in for it: that is what the table has of it.
+    """
     if not holds_poison(quarantine):
         return removed, None
     entries = poison_in(removed.sparkSession, quarantine)
-    ready = numbered(entries.select(F.col("row").alias(working.TEXT), "entry_id"), working.TEXT)
+    mended = (F.col("status") == REPLAYED).alias(working.MENDED)
+    ready = entries.select(F.col("row").alias(working.TEXT), "entry_id", mended, "repaired")
+    ready = numbered(ready, working.TEXT)
     placed = numbered(removed.withColumn(working.TEXT, as_text(removed)), working.TEXT)
     paired = placed.join(F.broadcast(ready), [working.TEXT, working.NTH], "left").localCheckpoint()
     going = paired.where("entry_id IS NOT NULL").select("entry_id", F.lit(LEAVES).alias(STEP))
-    return paired.where("entry_id IS NULL").drop(working.TEXT, working.NTH, "entry_id"), going
+    return _with_stand_ins(paired, removed.schema), going
 
 
 def take_out_gone(going: DataFrame | None, quarantine: Path, transaction: Transaction) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, newest, newest_flows, recorded, stamp
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.errors import LakeFormatUnknown
@@ -15,6 +14,7 @@ from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.delta.progress import agrees, goes_on
 from medallion_assets.delta.rollback import unfinished
 from medallion_assets.quarantine.choice import QuarantineFilter
+from medallion_assets.replay.replay import replay
 from medallion_assets_tests.corners.history_model import Shop, steps_of
 from medallion_assets_tests.shop import chain, json_lines, order, orders_and_sales, totals_file
 
@@ -122,12 +122,12 @@ def test_a_lake_of_another_format_or_of_none_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.spark
-def test_a_corrected_file_loads_after_a_replay_in_append_mode(drop, refreshed, replayed, rows_of):
+def test_a_corrected_file_loads_after_a_replay_in_append_mode(drop, refreshed, lake, spark, rows_of):
     orders, *_ = chain(bronze_rules=(), allow_overwrites="append", settle_seconds=0)
     broken = '{"id": 2, "total": -7, "at"\n'
     drop("shop/orders", "a.json", json_lines(order(1, 5)) + broken)
     refreshed(orders)
-    replayed(orders, fix="""row = '{"id": 2, "total": 7}'""")
+    assert replay(orders, lake, spark, QuarantineFilter(), """row = '{"id": 2, "total": 7}'""").written == 1
     drop("shop/orders", "a.json", json_lines(order(1, 5), order(3, 6)))
     refreshed(orders)
     found = rows_of("shop/bronze/orders", "SELECT id FROM t ORDER BY id")
@@ -209,16 +209,6 @@ def test_an_undo_puts_rows_back_and_later_rows_still_arrive(drop, refreshed, do,
     assert [row["id"] for row in found] == [1, 3]
     assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 1}]
     assert rows_of("shop/gold/totals", "SELECT total FROM t") == [{"total": 11}]
-
-
-@pytest.mark.spark
-def test_a_dry_run_of_a_replay_moves_nothing(drop, refreshed, lake, spark, replayed, rows_of):
-    tables = chain()
-    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)))
-    refreshed(*tables)
-    before = log.version(lake.quarantine(tables[1]))
-    assert replayed(tables[1], QuarantineFilter(), "total = 7", dry_run=True).tried == 1
-    assert log.version(lake.quarantine(tables[1])) == before
 
 
 @pytest.mark.spark

@@ -8,6 +8,8 @@ import pytest
 from medallion_assets.delta import log
 from medallion_assets.sources import autoload_to_table
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture
 def loaded(tmp_path, lake, spark):

@@ -95,7 +95,8 @@ def test_a_micro_batch_holds_no_more_files_or_bytes_than_asked(zone, ledger):
         ("[]", 1),
         ('[]\n{"a":1}', 2),
         ('{"a":1} {"a":2}\n{"a":3}', 2),
-        ('[{"a":1},', 1),
+        # An array that is cut off: its whole elements, and what follows them.
+        ('[{"a":1},', 2),
         ("not json\nat all", 2),
         ("", 0),
     ],
@@ -123,11 +124,11 @@ def test_any_objects_are_counted_alike_as_lines_and_as_an_array(tmp_path_factory
 @pytest.mark.parametrize(
     ("text", "records", "layout"),
     [
-        ("a,b\n1,2\n\n3,4\n", 2, "lines"),
+        ("a,b\n1,2\n\n3,4\n", 2, "cells"),
         ('a,b\n1,"two\nlines"\n', 1, "cells"),
         ('\ufeffa,b\r\n1,"x ""y"" z"\r\n', 1, "cells"),
         ('a,b\n1,"open\n2,y\n3,z\n', 3, "cells"),
-        ("", 0, "lines"),
+        ("", 0, "cells"),
     ],
 )
 def test_csv_records_are_counted_with_their_quotes(zone, text, records, layout):

@@ -44,6 +44,9 @@ FROM = StructType(
     [StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType())]
 )
 TEXTS = StructType([StructField(name, StringType()) for name in JUDGED.names])
+BY_ARROW = {"datetimeRebaseMode": "CORRECTED"}
+"""Dates before 1582 that Arrow writes are those of Spark's own calendar."""
+
 UNITS = {"lines": "line", "recoded": "line"}
 """What a record is called in its position, by the file's layout; elsewhere ``record``."""
 
@@ -102,15 +105,18 @@ def json_frame(spark: SparkSession, parts: ParsedFiles, source: Source, schema: 
         frames.append(rows_frame(spark, parts, _stored(read), source))
     if parts.judged:
         columns = [*_stored(read).fields, *TEXTS.fields, *FROM.fields]
-        frames.append(spark.read.schema(StructType(columns)).parquet(*map(no_pattern, parts.judged)))
+        reader = spark.read.schema(StructType(columns)).options(**BY_ARROW)
+        frames.append(reader.parquet(*map(no_pattern, parts.judged)))
     return finished(reduce(DataFrame.unionByName, frames), source, schema)
 
 
 def rows_frame(spark: SparkSession, parts: ParsedFiles, stored: StructType, source: Source) -> DataFrame:
     """Return the rows of parsed files that fit, with ``JUDGED``, which is NULL but for positions."""
     placed = [StructField(POSITION, StringType())] if source.select else []
-    rows = spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields])).parquet(
-        *map(no_pattern, parts.rows)
+    rows = (
+        spark.read.schema(StructType([*stored.fields, *placed, *FROM.fields]))
+        .options(**BY_ARROW)
+        .parquet(*map(no_pattern, parts.rows))
     )
     missing = [name for name in JUDGED.names if name not in rows.columns]
     return rows.withColumns({name: F.lit(None).cast("string") for name in missing})
