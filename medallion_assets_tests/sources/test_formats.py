@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources.errors import SourceMissing
 
 pytestmark = pytest.mark.spark
 PEOPLE = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Björn"}]
@@ -124,8 +125,9 @@ def test_nothing_new_changes_nothing_and_what_lands_later_is_added(landed, autol
     assert (later.files, later.rows_loaded) == (1, 2)
 
 
-def test_an_empty_or_missing_folder_is_a_load_of_nothing(tmp_path, landed, autoload):
-    assert autoload(tmp_path / "nowhere", "json").version is None
+def test_an_empty_folder_is_a_load_of_nothing_and_a_missing_one_an_error(tmp_path, landed, autoload):
+    with pytest.raises(SourceMissing, match="nowhere"):
+        autoload(tmp_path / "nowhere", "json")
     assert autoload(landed(a__json="", b__json="\n\n"), "json").rows_read == 0
 
 

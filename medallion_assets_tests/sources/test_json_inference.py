@@ -1,7 +1,5 @@
 """The columns and types of JSON are those that Spark infers from it."""
 
-from pathlib import Path
-
 import pytest
 
 from medallion_assets.session.frames import frame_of
@@ -72,7 +70,7 @@ def test_what_is_inferred_is_what_spark_infers(entries, landed_types, spark):
             (file,) = entries(lines)
             text = frame_of(spark, [(line,) for line in lines if is_sound(line)] or [("{}",)], "value STRING")
             assert landed_types([file]) == spark.read.json(text).schema, lines
-            Path(file.path).unlink()
+            file.location.unlink()
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
 

@@ -103,7 +103,7 @@ def test_a_death_after_a_file_was_found_damaged_doubles_nothing(drop, lake, spar
     orders = orders_as("parquet")
     drop("shop/orders", "a.parquet", parquet(1, 2))
     drop("shop/orders", "b.parquet", damaged_parquet(3))
-    with lakehouse_here.crash_at(2):
+    with lakehouse_here.crash_at(1):
         refresh(orders, lake, lambda: spark)
     refresh(orders, lake, lambda: spark)
     assert rows_of(orders.key, "SELECT id FROM t ORDER BY id") == [{"id": 1}, {"id": 2}]
