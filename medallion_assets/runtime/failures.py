@@ -167,7 +167,8 @@ def cause_of(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    named = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    # A colon also begins the lines of a plan's tree, followed by blanks and marks.
+    named = [line.removeprefix(": ") for line in lines if re.match(r": [\w\[]", line)]
     first = (java[-1:] or named[:1] or lines[:1] or [""])[0]
     worker = _worker_error(lines) if "PythonException" in first or "PYTHON_EXCEPTION" in first else ""
     text = re.sub(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?;?", "", worker or first)
