@@ -61,7 +61,7 @@ def run_streaming_query(
         Exception: Whatever ``write`` raised, itself.
         StreamingQueryException: The query failed outside of it.
     """
-    failures: list[Exception] = []
+    failures: list[BaseException] = []
     calls = Calls(rows.sparkSession)
 
     def guarded(batch: DataFrame, number: int) -> None:
@@ -72,6 +72,10 @@ def run_streaming_query(
             # Spark hands on its text only; the caller is to get the error itself.
             failures.append(error)
             raise
+        except BaseException as error:
+            # Any other would end the thread Java called, and Java would wait for its answer for ever.
+            failures.append(error)
+            raise RuntimeError(f"the micro-batch was ended by {type(error).__name__}") from error
 
     rows.sparkSession.conf.set(NO_DATA, str(closes_windows).lower())
     writer = rows.writeStream.foreachBatch(guarded).outputMode(output_mode)
