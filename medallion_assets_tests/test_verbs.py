@@ -145,7 +145,7 @@ def test_rescued_fields_go_into_their_columns_once_the_schema_knows_them(drop, r
         '{"id": 1, "total": 5, "tip": 2, "note": {"by": "x"}}\n{"id": 2, "tip": "n"}\n',
     )
     refreshed(first)
-    orders = orders_of(Pipeline("shop"), schema="id INT, total INT, tip INT", **told)
+    orders = orders_of(Pipeline("shop"), schema="id INT, total INT, at TIMESTAMP, tip INT", **told)
 
     drop("shop/orders", "b.json", '{"id": 3, "tip": 4}\n')
     refreshed(orders)
