@@ -80,7 +80,7 @@ def test_audit_finds_what_the_log_alone_cannot(drop, refreshed, do, lake, spark)
     path = lake.path(tables[0])
     spark.sql(f"UPDATE delta.`{path}` SET _source_file = 'elsewhere' WHERE id = 1")
     told = do("audit", tables[0])
-    assert "a.json held 3 records, table and quarantine 2" in told.does
+    assert "a.json held 3 records when it was taken, table and quarantine 2" in told.does
     assert "elsewhere, which the ledger does not know" in told.does
     for changed in (orders_file((7, 7)).encode(), b"\x1f\x8b no gzip"):
         file.write_bytes(changed)
