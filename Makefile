@@ -40,6 +40,9 @@ test: .venv/made ## Set up and pass lint, types and all tests
 fast: .venv/made ## Only the tests that need no Spark (seconds)
 	$(BIN)/python -m pytest -m "not spark"
 
+pending: .venv/made ## The tests that were not yet seen to pass on today's engine
+	$(BIN)/python -m pytest -m pending
+
 thorough: .venv/made ## The cases that are too many for each change
 	$(BIN)/python -m pytest -m thorough
 
@@ -52,4 +55,4 @@ bench: .venv/made ## One more file, fresh process: ours against plain notebooks
 clean: ## Remove the environment; tables and landing stay
 	rm -rf .venv *.egg-info
 
-.PHONY: help demo ui test fast thorough faults bench clean
+.PHONY: help demo ui test fast pending thorough faults bench clean
