@@ -73,6 +73,7 @@ def test_each_malformed_record_has_its_line_and_its_bytes(loaded):
         },
         "places",
         schema="id INT, name STRING",
+        rescued_data_column="",
     )
     assert sorted(row["id"] for row in rows) == [1, 5]
     found = [(e["source_file"][-5:], e["position"], e["rules"][0].split(":")[0]) for e in held]

@@ -59,7 +59,8 @@ def test_simulated_months_with_faults_reach_gold_or_quarantine(lake, run, rows_o
     reasons = {
         r["reason"] for r in rows_of("health/quarantine/recordings", "SELECT unnest(rules) AS reason FROM t")
     }
-    assert reasons == {"malformed JSON", "not a JSON object", "does not fit the schema"}
+    several = "several values on one line"
+    assert reasons == {"malformed JSON", "not a JSON object", "does not fit the schema", several}
     kinds = rows_of("health/quarantine/recordings", "SELECT DISTINCT reason_class AS kind FROM t")
     assert {row["kind"] for row in kinds} == {"parse", "schema"}
     rules = rows_of("health/quarantine/recordings_enriched", "SELECT DISTINCT unnest(rules) AS rule FROM t")
