@@ -1,5 +1,6 @@
 """Delta's jars: fetched once with Ivy, found again as files."""
 
+import fcntl
 import importlib.metadata
 import shutil
 import subprocess
@@ -31,12 +32,16 @@ def delta_jars(cache: Path, java: str) -> list[Path]:
     version = importlib.metadata.version("delta-spark")
     folder = cache / f"delta-{version}"
     if not folder.is_dir():
-        _fetch(version, folder, java)
+        cache.mkdir(parents=True, exist_ok=True)
+        # Ivy's cache has no lock of its own: of two processes that fetched at once, both failed.
+        with (cache / "fetching.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                _fetch(version, folder, java)
     return sorted(folder.glob("*.jar"))
 
 
 def _fetch(version: str, folder: Path, java: str) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix="delta-", dir=folder.parent))
     done = subprocess.run(_ivy(version, staged, java), capture_output=True, text=True, check=False)
     for jar in staged.glob("*.jar"):
@@ -47,21 +52,19 @@ def _fetch(version: str, folder: Path, java: str) -> None:
         raise JarsMissing(_advice(version, folder, done.stdout[-2000:] + done.stderr[-500:]))
     # A rename, so that a fetch cut off half way is never taken for a whole one.
     staged.chmod(0o755)
-    try:
-        staged.rename(folder)
-    except OSError:
-        # Another process was first.
-        shutil.rmtree(staged)
-        if not folder.is_dir():
-            raise
+    shutil.rmtree(staged / "ivy")
+    staged.rename(folder)
 
 
 def _ivy(version: str, folder: Path, java: str) -> list[str]:
     # Ivy's own command line, from the jar Spark ships: resolving through a session's
     # spark.jars.packages costs each start 10 s more than files on the class path.
     pattern = str(folder / "[artifact]-[revision].[ext]")
-    return [java, "-cp", str(spark_jars_folder() / "*"), "org.apache.ivy.Main", "-confs", "default",
-            "-dependency", "io.delta", "delta-spark_4.2_2.13", version, "-retrieve", pattern]  # fmt: skip
+    return [
+        *(java, "-cp", str(spark_jars_folder() / "*"), "org.apache.ivy.Main", "-confs", "default"),
+        *("-cache", str(folder / "ivy"), "-retrieve", pattern),
+        *("-dependency", "io.delta", "delta-spark_4.2_2.13", version),
+    ]
 
 
 def _advice(version: str, folder: Path, said: str) -> str:
