@@ -54,8 +54,8 @@ def write(case, records, path):
 def measure(case, records):
     """Land a file, discover and parse it, and print what it took."""
     from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
-    from medallion_assets.sources.formats.text_files import parse_text_files
     from medallion_assets.sources.options import Source
+    from medallion_assets.sources.staging import parse_text_files
 
     with tempfile.TemporaryDirectory() as folder:
         landing = Path(folder) / "landing"

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, keep_changes, static, stream
 from medallion_assets.lake.paths import Lake
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 

@@ -41,7 +41,7 @@ class Lakehouse:
 
     def run(self, *tables: Any) -> dict[str, Any]:
         """Take what is new through these tables, in this order; gives each one's ``Refresh`` by key."""
-        from medallion_assets.runs.refresh import refresh
+        from medallion_assets.runs.run import refresh
 
         return {table.key: refresh(table, self.lake, self._spark) for table in tables}
 
@@ -59,7 +59,7 @@ class Lakehouse:
             AssertionError: The block ended without so many commits: nothing died.
         """
         from medallion_assets.delta import commit as commits
-        from medallion_assets.delta import merge
+        from medallion_assets.delta import commit as merge
 
         deaths, signed = _Deaths(commit, when), merge.signed
         callers = [m for m in list(sys.modules.values()) if getattr(m, "signed", None) is signed]

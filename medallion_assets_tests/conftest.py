@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import chosen
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
@@ -15,7 +15,7 @@ from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import values_conserved
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.settings import Settings
 
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))

@@ -8,7 +8,7 @@ from medallion_assets.delta.errors import TableBusy
 from medallion_assets.orchestration import assets as translate
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.pipelines.school import bronze
-from medallion_assets.runs.refresh import Refresh
+from medallion_assets.runs.run import Refresh
 from medallion_assets.runtime.failures import passes_by_itself
 
 

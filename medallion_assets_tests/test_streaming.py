@@ -5,15 +5,15 @@ import threading
 import dagster as dg
 import pytest
 
-from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import chosen
 from medallion_assets.definitions import defs
-from medallion_assets.orchestration import runless_events as announce
+from medallion_assets.orchestration import resources as announce
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.runs.run import run_tables
 from medallion_assets.runs.streaming import stream_tables
 from medallion_assets.simulators import land
-from medallion_assets.sources.intervals import seconds_of
+from medallion_assets.sources.errors import seconds_of
 from medallion_assets_tests.shop import chain, totals_file
 
 BRONZE = "school/bronze/courses"

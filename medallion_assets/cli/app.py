@@ -1,14 +1,22 @@
-"""The command line's root, and the lake and tables a command works on."""
+"""The command line's root, and the commands that show tables and files or land simulated ones."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
 from medallion_assets.declare.errors import DeclarationError, UnknownTable
-from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import chosen
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.paths import Lake
 from medallion_assets.project import NoPipelines, project_pipelines
+from medallion_assets.reports import (
+    SHOWN,
+    files_of,
+    history_of,
+    show,
+    statuses,
+)
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError
 
@@ -43,3 +51,68 @@ def refuse(why: str) -> None:
     """End the command with exit code 2, for a usage error."""
     typer.echo(why, err=True)
     raise typer.Exit(USAGE_ERROR)
+
+
+@app.command()
+def status(
+    names: Names = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Show every table: its version, rows, quarantine, last run and checks."""
+    found = statuses(tables_of(names or []), the_lake())
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        show.table("Tables", [_brief(s) for s in found])
+
+
+@app.command()
+def history(table: str, limit: int = 20) -> None:
+    """Show a table's commits, newest first."""
+    show.table(f"History of {table}", history_of(table_of(table), the_lake(), limit))
+
+
+@app.command()
+def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """Show a pipeline's file ledger: every file seen, with its status and counts."""
+    found = [row for table in tables_of([pipeline]) if table.source for row in files_of(table, the_lake())]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2, default=str))
+    else:
+        show.table(f"Files of {pipeline}", [{k: row[k] for k in ("table", *SHOWN)} for row in found])
+
+
+def _brief(status: dict[str, Any]) -> dict[str, Any]:
+    key = f"{status['pipeline']}/{status['layer']}/{status['table']}"
+    kept = ("version", "rows", "quarantined", "last_run", "checks")
+    return {"table": key} | {name: status[name] for name in kept}
+
+
+@app.command()
+def land(
+    pipeline: str,
+    files: Annotated[int, typer.Option(help="How many more files.")] = 1,
+    all_: Annotated[bool, typer.Option("--all", help="All remaining files of the set.")] = False,
+    continuous: Annotated[bool, typer.Option(help="One more file every few seconds, until stopped.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between files with --continuous.")] = 5.0,
+    faults: Annotated[bool, typer.Option(help="Broken records among the good ones.")] = False,
+    seed: int = 0,
+) -> None:
+    """Let simulated files arrive in a pipeline's landing zones."""
+    from medallion_assets.simulators import SIMULATORS
+    from medallion_assets.simulators.arrivals import land as land_files
+    from medallion_assets.simulators.arrivals import land_forever
+
+    if pipeline not in SIMULATORS:
+        refuse(f"no simulator for {pipeline!r}; there are: {', '.join(SIMULATORS)}")
+    landing = current_settings().landing
+    if continuous:
+        batches = land_forever(pipeline, landing, every, seed, faults)
+    else:
+        batches = iter([land_files(pipeline, landing, None if all_ else files, seed, faults)])
+    try:
+        for landed in batches:
+            for path in landed:
+                typer.echo(f"landed {path}")
+    except KeyboardInterrupt:
+        typer.echo("stopped")

@@ -1,10 +1,16 @@
 """The public words of the declarative layer; what follows from them knows nothing of Dagster."""
 
-from medallion_assets.declare.expectations import accepted_values, expect
+from medallion_assets.declare.expectations import (
+    accepted_values,
+    expect,
+    null_rate,
+    references,
+    row_count,
+    unique,
+)
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.pipeline import Pipeline
 from medallion_assets.declare.scd import keep_changes
-from medallion_assets.declare.set_rules import null_rate, references, row_count, unique
 from medallion_assets.declare.table import Table, static, stream
 
 __all__ = [

@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.declare.errors import SchemaRefused
 from medallion_assets.delta import log
 from medallion_assets.delta.names import quoted
-from medallion_assets.sources.table_features import takes_names
+from medallion_assets.sources.schema_versions import takes_names
 
 
 @dataclass(frozen=True)

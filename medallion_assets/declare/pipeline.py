@@ -1,22 +1,55 @@
 """A pipeline's decorators: a query function in, a frozen ``Table`` out, checked as it loads."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from medallion_assets.declare.errors import DeclarationError, refuse_unknown
-from medallion_assets.declare.expectations import Expectation
-from medallion_assets.declare.implied import by_row, implied, looked_up
+from medallion_assets.declare.errors import DeclarationError, UnknownTable, nearest, refuse_unknown
+from medallion_assets.declare.expectations import Expectation, OnViolation, SetRule, expect
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.scd import Changes
-from medallion_assets.declare.set_rules import SetRule
 from medallion_assets.declare.table import Layer, OutputMode, Read, RowsOut, Table
 from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work
 from medallion_assets.sources import Source
 from medallion_assets.sources.load_target import source_of
+from medallion_assets.sources.quarantine import JOIN, KEY
+
+
+def implied(
+    keys: Sequence[str], reads: Sequence[tuple[str, Read]], scd: Changes | None, mode: OutputMode
+) -> Iterator[Expectation]:
+    """Return the rules a declaration implies: keys are there, and static rows are found."""
+    windows = any(read.watermark for _, read in reads)
+    named = keys if mode == "append" and not windows else ()
+    for key in (*named, *((*scd.keys, scd.sequence_by) if scd else ())):
+        yield replace(expect(f"{key}_present", f"`{key}` IS NOT NULL"), reason=KEY)
+    for name, read in reads:
+        if read.unmatched and not read.asked_by:
+            outcome: OnViolation = "warn" if read.unmatched == "keep" else "quarantine"
+            yield replace(expect(f"{name}_matched", f"_check_{name}_matched", outcome), reason=JOIN)
+    if scd:
+        yield replace(expect("untied_sequence", "_check_untied"), reason=KEY)
+
+
+def by_row(rules: Sequence[SetRule]) -> Iterator[Expectation]:
+    """Return what rows are judged by: the columns these predicates speak of are made for each batch."""
+    for rule in rules:
+        if rule.judges_rows:
+            refers = rule.kind == "references"
+            column = f"_check_{rule.name}" + ("_matched" if refers else "")
+            yield replace(expect(rule.name, column, rule.on_violation), reason=JOIN if refers else KEY)
+
+
+def looked_up(rules: Sequence[SetRule]) -> Iterator[tuple[str, Read]]:
+    """Return the tables that rows are judged by, as static inputs the query takes no frame of."""
+    for rule in rules:
+        if rule.judges_rows and rule.kind == "references":
+            told = Read("static", rule.other, on=rule.columns, unmatched="quarantine", asked_by=rule.name)
+            yield rule.name, told
+
 
 Query = Callable[..., DataFrame | str]
 
@@ -153,3 +186,43 @@ def _source(name: str, options: dict[str, Any], defaults: Mapping[str, Any] | No
 
 def _place(query: Query) -> str:
     return f"{inspect.getsourcefile(query)}:{inspect.getsourcelines(query)[1]}"
+
+
+def chosen(pipelines: Mapping[str, Pipeline], names: Iterable[str] = ()) -> list[Table]:
+    """Return the tables of these pipelines and keys, upstream first; all of them for no name.
+
+    Raises:
+        UnknownTable: A name is neither a pipeline nor ``pipeline/layer/table`` (``.`` serves for ``/``).
+    """
+    wanted: dict[str, Table] = {}
+    for name in names or pipelines:
+        wanted |= _meant(pipelines, name.replace(".", "/"))
+    return upstream_first(wanted.values())
+
+
+def upstream_first(tables: Iterable[Table]) -> list[Table]:
+    """Return the tables so that each stands after all it reads."""
+    ordered: dict[str, Table] = {}
+    wanted = {t.key: t for t in tables}
+
+    def place(table: Table) -> None:
+        for up in table.upstream:
+            if up.key in wanted:
+                place(up)
+        ordered.setdefault(table.key, table)
+
+    for table in wanted.values():
+        place(table)
+    return list(ordered.values())
+
+
+def _meant(pipelines: Mapping[str, Pipeline], name: str) -> dict[str, Table]:
+    if name in pipelines:
+        return pipelines[name].tables
+    for pipeline in pipelines.values():
+        if name in pipeline.tables:
+            return {name: pipeline.tables[name]}
+    known = [*pipelines, *(key for p in pipelines.values() for key in p.tables)]
+    raise UnknownTable(
+        f"no pipeline or table is called {name!r}{nearest(name, known)}; there are: {', '.join(known)}"
+    )

@@ -8,12 +8,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import DeclarationError
-from medallion_assets.declare.expectations import Expectation
+from medallion_assets.declare.expectations import Expectation, SetRule
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.scd import Changes
-from medallion_assets.declare.set_rules import SetRule
-from medallion_assets.declare.sql import answered
 from medallion_assets.sources import Source
+
+
+def answered(answer: DataFrame | str, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """Return a query's answer: the frame it gave, or what its SQL says over the inputs by their names.
+
+    The inputs are temporary views of the micro-batch's own session, so that nothing else sees them.
+    """
+    if isinstance(answer, DataFrame):
+        return answer
+    for name, frame in inputs.items():
+        frame.createOrReplaceTempView(name)
+    return next(iter(inputs.values())).sparkSession.sql(answer)
+
 
 Layer = Literal["bronze", "silver", "gold"]
 OutputMode = Literal["append", "update", "complete", "incremental", "changes"]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from medallion_assets.delta import log
+from medallion_assets.delta.changes import rows_written
 from medallion_assets.delta.commit import BEFORE, Transaction
-from medallion_assets.delta.row_counts import rows_written
 
 FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"

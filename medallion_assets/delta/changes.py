@@ -1,7 +1,10 @@
-"""What happened to a Delta table between two versions: by its log in milliseconds, by its feed in rows."""
+"""What happened to a table between two versions: authors and counts by its log, rows by its feed."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -87,3 +90,51 @@ def _did(path: Path, version: int, *named: str) -> bool:
         return True
     # OPTIMIZE adds and removes files too, but says that it changed no data.
     return any(a[name].get("dataChange", True) for a in actions for name in named if name in a)
+
+
+def written_by_hand(path: Path, after: int) -> list[tuple[int, str]]:
+    """Return version and operation of each commit that moved rows and is not ours, newest first.
+
+    Args:
+        path: The table.
+        after: Commits up to this version are not looked at; -1 for none.
+    """
+    found: list[tuple[int, str]] = []
+    for info in log.newest_commits(path):
+        version = int(info["version"])
+        if version <= after:
+            break
+        if not log.commit_metadata_of(info) and moves_data(path, VersionRange(version - 1, version)):
+            found.append((version, str(info.get("operation"))))
+    return found
+
+
+NEW_ROWS = {
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated"),
+    "UPDATE": ("numUpdatedRows",),
+    "DELETE": (),
+}
+"""By operation, its metrics of rows that are new as they stand: its files hold rows that only moved, too."""
+
+
+def rows_brought(path: Path, versions: VersionRange) -> int:
+    """Return the rows that came in with the commits of a range, changed ones with them."""
+    if versions.after < 0:
+        return log.row_count(path, versions.upto)
+    return sum(_brought_by(log.actions(path, v) or []) for v in range(versions.after + 1, versions.upto + 1))
+
+
+def rows_written(info: Mapping[str, Any]) -> int:
+    """Return the rows a commit wrote, by the metrics of its ``commitInfo``."""
+    metrics, operation = info.get("operationMetrics") or {}, str(info.get("operation"))
+    return sum(int(metrics.get(name, 0)) for name in NEW_ROWS.get(operation, ("numOutputRows",)))
+
+
+def _brought_by(actions: list[dict[str, Any]]) -> int:
+    info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+    if info.get("operation") in NEW_ROWS:
+        return rows_written(info)
+    added = [action["add"] for action in actions if "add" in action]
+    # OPTIMIZE adds files too, but says that it changed no data.
+    stats = [json.loads(a.get("stats") or "{}") for a in added if a.get("dataChange", True)]
+    return sum(int(stat.get("numRecords", 0)) for stat in stats)

@@ -6,6 +6,8 @@ a table that knows nothing of the batch; the next writer restores the quarantine
 with whatever rules, versions and upstream there are by then.
 """
 
+import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +15,8 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.commit import BEFORE, PENDING, Transaction
-from medallion_assets.delta.merge import signed
+from medallion_assets.delta.commit import BEFORE, PENDING, Transaction, signed
+from medallion_assets.delta.errors import LakeFormatUnknown
 
 ROLLED_BACK = "rolled_back"
 
@@ -61,3 +63,29 @@ def roll_back(spark: SparkSession, path: Path, quarantine: Path, run_id: str) ->
         else:
             table.restoreToVersion(found.before)
     return True
+
+
+FORMAT = 1
+"""Raised with every change of what commits, ledgers or quarantines hold that an older release misreads."""
+
+FILE = "_medallion.json"
+
+
+def check_format(root: Path) -> None:
+    """Write the format of a lake that is new, and refuse one of another format.
+
+    Raises:
+        LakeFormatUnknown: The lake has tables and no format, or another one; nothing was read or written.
+    """
+    file = root / FILE
+    if not file.exists() and not any(root.glob("*/*/*/_delta_log")):
+        root.mkdir(parents=True, exist_ok=True)
+        draft = root / f".{FILE}.{os.getpid()}"
+        draft.write_text(json.dumps({"format": FORMAT}))
+        draft.replace(file)
+    try:
+        found = json.loads(file.read_text())["format"] if file.exists() else None
+    except (ValueError, KeyError, TypeError):
+        found = None
+    if found != FORMAT:
+        raise LakeFormatUnknown(root, found, FORMAT)

@@ -1,8 +1,13 @@
-"""Landing files on their way in and out: added to the ledger, and taken away once every reader has them."""
+"""Landing files on their way in and out: added to the ledger, counted again, and taken away."""
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
@@ -11,10 +16,13 @@ from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import position_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import discover
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions
-from medallion_assets.sources.intervals import seconds_of
+from medallion_assets.sources.errors import seconds_of
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.quarantine import REPLAYED
 
 LOOKED = "looked.json"
 
@@ -70,3 +78,28 @@ def is_filled(table: Table, lake: Lake) -> bool:
     return table.once and 0 <= (log.version(lake.ledger(table)) or 0) <= position_of(
         lake.path(table), table.key
     )
+
+
+def retell(spark: SparkSession, table: Table, lake: Lake, files: Sequence[str], run_id: str) -> None:
+    """Append to the status table how many records of these files are rows now, and how many are held."""
+    loaded = _counted(spark, lake.path(table), "_source_file", files)
+    held = _counted(spark, lake.quarantine(table), "source_file", files, f"status <> '{REPLAYED}'")
+    newest = ledgers.newest_of(lake.ledger(table), files)
+    known = outcomes.of_entries(lake.ledger(table), newest.values())
+    now = {"processed_time": datetime.now(timezone.utc), "run_id": run_id}
+    rows = [
+        known[s] | now | {"rows_loaded": loaded.get(f, 0), "rows_quarantined": held.get(f, 0)}
+        for f, s in newest.items()
+        if s in known
+    ]
+    outcomes.add(lake.ledger(table), rows)
+
+
+def _counted(
+    spark: SparkSession, path: Path, column: str, files: Sequence[str], condition: str = "true"
+) -> dict[str, int]:
+    if not log.exists(path):
+        return {}
+    rows = spark.read.format("delta").load(str(path)).where(condition)
+    found = rows.where(F.col(column).isin(list(files))).groupBy(column).count()
+    return {row[0]: row[1] for row in found.collect()}

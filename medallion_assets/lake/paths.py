@@ -1,11 +1,17 @@
-"""Where everything of a table lies below the lake: the project's public paths, in one place."""
+"""Where everything of a table lies below the lake, and the one writer it has."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import log, progress
+from medallion_assets.delta.lease import held
+from medallion_assets.delta.rollback import check_format
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source
+from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.walking import local_path
 
 
@@ -67,3 +73,28 @@ def quarantine_name(table: Table) -> str:
 
 def _ancestors(table: Table) -> list[Table]:
     return [found for up in table.upstream for found in (up, *_ancestors(up))]
+
+
+def is_lost(table: Table, lake: Lake) -> bool:
+    """Return true where the table is gone, and batches wrote it.
+
+    Batches whose files were all refused, or gone before they were read, leave no table behind.
+    """
+    if log.exists(lake.path(table)):
+        return False
+    if table.source:
+        return outcomes.any_loaded(lake.ledger(table))
+    return progress.last_number(lake.state(table, "checkpoint") / "commits") >= 0
+
+
+@contextmanager
+def sole_writer(table: Table, lake: Lake) -> Iterator[None]:
+    """Hold the table's lease while the block runs.
+
+    Raises:
+        TableBusy: Another process writes the table and did not end in time.
+        LakeFormatUnknown: The lake is of another release's format.
+    """
+    check_format(lake.root)
+    with held(lake.state(table, "lease"), table.key):
+        yield

@@ -6,19 +6,13 @@ launchpad and here; with ``asked.dry_run`` it only reports what it would do.
 
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.paths import Lake
-from medallion_assets.operations.accept_changes import accept_changes
 from medallion_assets.operations.audit import audit
-from medallion_assets.operations.doctor import doctor
-from medallion_assets.operations.full_refresh import full_refresh
-from medallion_assets.operations.maintain import maintain
-from medallion_assets.operations.plan import plan
-from medallion_assets.operations.quarantine import discard, replay
-from medallion_assets.operations.reprocess import reprocess
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult
-from medallion_assets.operations.reset import reset
-from medallion_assets.operations.reset_checkpoint import reset_checkpoint
-from medallion_assets.operations.undo import undo
-from medallion_assets.operations.validate import validate
+from medallion_assets.operations.doctor import doctor, plan
+from medallion_assets.operations.full_refresh import full_refresh, undo
+from medallion_assets.operations.maintain import accept_changes, maintain
+from medallion_assets.operations.reprocess import discard, replay, reprocess
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, validate
+from medallion_assets.operations.reset import reset, reset_checkpoint
 from medallion_assets.runtime.failures import failure_text
 
 VERBS = {

@@ -19,10 +19,10 @@ from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.known_files import replaces_files
 from medallion_assets.sources.ledger import located
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import REPLAYED
-from medallion_assets.sources.replacing import replaces_files
 
 NAMED = 5
 

@@ -1,21 +1,35 @@
-"""A ``Table`` as a Dagster asset: the only file that knows both."""
+"""A ``Table`` as Dagster assets and checks, and the asset that shows the whole lake."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from medallion_assets.declare.pipeline import Pipeline
+from medallion_assets.declare.pipeline import Pipeline, chosen
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake, quarantine_name
 from medallion_assets.orchestration import metadata as report
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
-from medallion_assets.quality.verdicts import FILES, LATE, RESCUED, SCHEMA, facts
-from medallion_assets.runs.refresh import Refresh, refresh
-from medallion_assets.runs.run import nothing_loaded
+from medallion_assets.quality.verdicts import (
+    CONSERVATION,
+    FILES,
+    LATE,
+    RESCUED,
+    SCHEMA,
+    UNIQUE,
+    VALUES,
+    Verdict,
+    conservation,
+    facts,
+    set_rule,
+    unique_keys,
+    values_conserved,
+)
+from medallion_assets.reports import statuses
+from medallion_assets.runs.run import Refresh, nothing_loaded, refresh
 from medallion_assets.runtime.failures import failure_text, passes_by_itself
 
 RETRIES, RETRY_SECONDS = 2, 30.0
@@ -153,3 +167,70 @@ def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:
         warnings.simplefilter("ignore", dg.BetaWarning)
         source = dg.LocalFileCodeReference(file_path=str(Path(file)), line_number=int(line))
         return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[source])}
+
+
+GATES: dict[str, Callable[..., Verdict]] = {
+    CONSERVATION: conservation,
+    VALUES: values_conserved,
+    UNIQUE: unique_keys,
+}
+
+
+def gates(table: Table) -> list[dg.AssetChecksDefinition]:
+    """Return the table's blocking checks; each reads logs only and starts no Spark."""
+    names = [CONSERVATION, *([VALUES] if table.source else []), *([UNIQUE] if table.named_once_by else [])]
+    whole = [rule.name for rule in table.set_rules if rule.on_violation == "fail"]
+    return [_gate(table, name) for name in (*names, *whole)]
+
+
+def _gate(table: Table, name: str) -> dg.AssetChecksDefinition:
+    # Standalone and not in the asset's own step: a failure there would read as if rows were not in.
+    @dg.asset_check(asset=asset_key(table), name=name, blocking=True, description=_words(name))
+    def gate(lake: LakeResource) -> dg.AssetCheckResult:
+        return report.check_result(_verdict(table, name, lake.lake()), asset_key(table))
+
+    return gate
+
+
+def _words(name: str) -> str:
+    return GATES.get(name, set_rule).__doc__ or ""
+
+
+def _verdict(table: Table, name: str, lake: Lake) -> Verdict:
+    if name in GATES:
+        return GATES[name](table, lake)
+    (rule,) = (rule for rule in table.set_rules if rule.name == name)
+    return set_rule(rule, table, lake)
+
+
+def lake_status(pipelines: Mapping[str, Pipeline]) -> dg.AssetsDefinition:
+    """Return the asset ``report/lake_status`` over every table of these pipelines."""
+    owners = sorted({owner for pipeline in pipelines.values() for owner in pipeline.owners})
+
+    @dg.asset(
+        key=["report", "lake_status"],
+        deps=[asset_key(t) for p in pipelines.values() for t in p.tables.values() if t.layer == "gold"],
+        group_name="report",
+        kinds={"table"},
+        owners=owners,
+        description="One row per table of the lake: its version, rows, quarantine and checks.",
+        automation_condition=dg.AutomationCondition.any_deps_updated()
+        & ~dg.AutomationCondition.any_deps_in_progress(),
+    )
+    def lake_status(lake: LakeResource) -> dg.MaterializeResult[None]:
+        found = statuses(chosen(pipelines), lake.lake())
+        head = "| table | version | rows | quarantined | checks not passed |\n|---|---|---|---|---|"
+        lines = [
+            f"| {s['pipeline']}/{s['layer']}/{s['table']} | {s['version']} | {s['rows']} "
+            f"| {s['quarantined']} | {', '.join(k for k, v in s['checks'].items() if v != 'passed')} |"
+            for s in found
+        ]
+        return dg.MaterializeResult(
+            metadata={
+                "tables": dg.MetadataValue.md("\n".join([head, *lines])),
+                "rows": sum(s["rows"] for s in found),
+                "quarantined": sum(s["quarantined"] for s in found),
+            }
+        )
+
+    return lake_status

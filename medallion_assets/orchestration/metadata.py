@@ -13,7 +13,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.verdicts import Verdict
 from medallion_assets.reports import last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
-from medallion_assets.runs.refresh import Refresh
+from medallion_assets.runs.run import Refresh
 from medallion_assets.sources.quarantine import held_rows
 
 Metadata = Mapping[str, Any]

@@ -10,8 +10,7 @@ from datetime import datetime, timezone
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from medallion_assets.declare.order import upstream_first
-from medallion_assets.declare.pipeline import Pipeline
+from medallion_assets.declare.pipeline import Pipeline, upstream_first
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.lake.arrivals import is_filled, is_overdue, last_pass
@@ -19,7 +18,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.orchestration.assets import landing_key
 from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.replay.replay import is_pending
-from medallion_assets.runtime.has_work import why_not
+from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.sources import unseen_files
 from medallion_assets.sources.discovery import DiscoveryOptions
 

@@ -10,8 +10,8 @@ from medallion_assets.declare.table import SOURCE_ROW, Read, Table
 from medallion_assets.delta import working
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.static_versions import at_version
-from medallion_assets.quarantine.identity import identity_of
+from medallion_assets.lake.position import at_version
+from medallion_assets.quarantine.entries import identity_of
 from medallion_assets.quarantine.repairs import as_text, mended, text_columns
 
 NAMED = 5

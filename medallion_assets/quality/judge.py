@@ -5,16 +5,121 @@ and ``working.OUTCOME`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicat
 """
 
 import re
+from collections.abc import Mapping
+from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare.errors import ExpectationFailed
 from medallion_assets.declare.expectations import Expectation
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import working
-from medallion_assets.quality.duplicates import without_duplicates, without_near_duplicates
+from medallion_assets.delta.names import of_keys, quoted
 from medallion_assets.quality.history import with_ties_told
-from medallion_assets.quality.row_rules import with_repeats_told
+
+GOOD = f"{working.OUTCOME} = 'good'"
+
+
+def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: DataFrame | None) -> DataFrame:
+    """Marks good rows whose key stands already, or stands earlier in the batch.
+
+    The earliest wins: by batch and by the source file's time where the rows carry them, by arrival else.
+    """
+    keys = [F.col(key) for key in names]
+    by_key = Window.partitionBy(F.expr(GOOD), *keys).orderBy(*arrival(marked))
+    numbered = marked.withColumn(working.REPEATED, F.row_number().over(by_key) > 1)
+    if existing is not None:
+        held = existing.select(*names).distinct().withColumn(working.HELD, F.lit(True))
+        numbered = numbered.join(held, list(names), "left")
+        numbered = numbered.withColumn(
+            working.REPEATED, F.expr(f"{working.REPEATED} OR {working.HELD} IS NOT NULL")
+        )
+    return _told(numbered, marked.columns)
+
+
+def arrival(rows: DataFrame) -> list[Column]:
+    """Return what orders rows as they came: by batch and by file where they carry them, as read else."""
+    known = [F.col(c) for c in ("_batch_id", "_source_modified_at", "_source_file") if c in rows.columns]
+    return [*known, F.monotonically_increasing_id()]
+
+
+def without_near_duplicates(marked: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
+    """Marks good rows that come within the horizon after one of their key that is kept.
+
+    Rows that come in the order of their time are kept the same, however they are cut into batches.
+    """
+    rows = marked.withColumn(working.REPEATED, F.lit(False))
+    if existing is not None:
+        rows = _near_those_that_stand(rows, table, existing)
+    time, keys = F.col(table.unique_over), [F.col(key) for key in table.unique_by]
+    mine = [F.expr(f"{GOOD} AND NOT {working.REPEATED}"), *keys]
+    times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*mine)))
+    alone = F.row_number().over(Window.partitionBy(*mine, time).orderBy(F.monotonically_increasing_id())) == 1
+    kept = F.array_contains(_far_apart(times, table.unique_within), time) & alone
+    # A row without a time is near none.
+    repeated = F.col(working.REPEATED) | ~F.coalesce(kept, F.lit(True))
+    return _told(rows.withColumn(working.REPEATED, repeated), marked.columns)
+
+
+def _far_apart(times: Column, horizon: str) -> Column:
+    """Return the first of ascending times, and each that is more than the horizon after the last returned."""
+    interval = F.expr(f"INTERVAL {horizon}")
+
+    def and_next(kept: Column, time: Column) -> Column:
+        far = F.coalesce(F.try_element_at(kept, F.lit(-1)) + interval < time, F.lit(True))
+        return F.when(far, F.concat(kept, F.array(time))).otherwise(kept)
+
+    return F.aggregate(times, F.filter(times, lambda _: F.lit(False)), and_next)
+
+
+def _near_those_that_stand(numbered: DataFrame, table: Table, existing: DataFrame) -> DataFrame:
+    """Marks the rows that have one of their key in the table within the horizon, before or after."""
+    time, horizon = F.col(table.unique_over), F.expr(f"INTERVAL {table.unique_within}")
+    then = F.col(working.THEN)
+    held = existing.select(*(F.col(k).alias(f"{working.HELD}_{k}") for k in table.unique_by),
+                           F.col(table.unique_over).alias(working.THEN))  # fmt: skip
+    first = numbered.agg(F.min(time)).first()
+    if first is None or first[0] is None:
+        return numbered
+    # The table's files say from when to when they hold rows: older ones are not opened.
+    held = held.where(then >= F.lit(first[0]) - horizon)
+    near = (then + horizon >= time) & (then - horizon <= time)
+    for key in table.unique_by:
+        near = near & (F.col(key) == F.col(f"{working.HELD}_{key}"))
+    stands = numbered.join(held, near, "left_semi").withColumn(working.REPEATED, F.lit(True))
+    return stands.unionByName(numbered.join(held, near, "left_anti"))
+
+
+def _told(numbered: DataFrame, columns: list[str]) -> DataFrame:
+    outcome = F.when(F.expr(f"{GOOD} AND {working.REPEATED}"), F.lit("duplicate")).otherwise(
+        F.col(working.OUTCOME)
+    )
+    return numbered.withColumn(working.OUTCOME, outcome).select(*(F.col(quoted(c)) for c in columns))
+
+
+def with_repeats_told(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
+    """Return rows with ``_check_<rule>`` for each rule of ``one_each``: false where its values stand already.
+
+    They stand in the table, or in a row of the batch that no other rule finds fault with and came first.
+    """
+    for place, rule in enumerate(table.one_each):
+        others = {r.name for r in table.one_each[place:]}
+        faults = [F.expr(e.predicate).cast("boolean") for e in table.expectations if e.name not in others]
+        sound = reduce(Column.__and__, (F.coalesce(f, F.lit(False)) for f in faults), F.lit(True))
+        by_value = Window.partitionBy(*rule.columns).orderBy(sound.desc(), *arrival(rows))
+        told = F.row_number().over(by_value) == 1
+        name = f"_check_{rule.name}"
+        rows = rows.withColumn(name, told)
+        if existing is not None:
+            rows = _without_those_that_stand(rows, name, existing.select(*rule.columns).distinct())
+    return rows
+
+
+def _without_those_that_stand(rows: DataFrame, check: str, held: DataFrame) -> DataFrame:
+    stands = of_keys(rows, held, "left_semi").withColumn(check, F.lit(False))
+    return stands.unionByName(of_keys(rows, held, "left_anti"))
+
 
 CHECK_PREFIX = "_check_"
 OUTCOMES = ("good", "quarantine", "drop", "duplicate")
@@ -75,3 +180,38 @@ def _outcome(rules: tuple[Expectation, ...]) -> Column:
             message = F.lit(f"expectation {rule.name} ({rule.predicate}) was broken and says fail")
             outcome = F.when(_broken(rule), F.raise_error(message)).otherwise(outcome)
     return outcome
+
+
+def within_bounds(verdict: DataFrame, table: Table) -> DataFrame:
+    """Return judged rows as they are, once no more of them are known to break a rule than it allows.
+
+    Raises:
+        ExpectationFailed: More do; nothing of the batch was written.
+    """
+    if all(rule.at_most is None for rule in table.expectations):
+        return verdict
+    kept = verdict.localCheckpoint()
+    refuse_beyond_bounds(counted(kept, table), table)
+    return kept
+
+
+def refuse_beyond_bounds(counts: Mapping[str, int], table: Table) -> None:
+    """Raise where the counts of ``judge.counters`` say that more rows broke a rule than it allows.
+
+    Raises:
+        ExpectationFailed: Names the rule, the rows and the bound.
+    """
+    rows = sum(counts.get(word, 0) for word in OUTCOMES)
+    for rule in table.expectations:
+        broken = counts.get(f"rule:{rule.name}", 0)
+        if not rule.allows(broken, rows):
+            raise ExpectationFailed(_too_many(table.key, rule, broken, rows))
+
+
+def _too_many(key: str, rule: Expectation, broken: int, rows: int) -> str:
+    bound = f"{rule.at_most:g}{' %' if rule.in_percent else ''}"
+    return (
+        f"{key}: {broken} of {rows} rows of the batch broke {rule.name} ({rule.predicate}), and at most "
+        f"{bound} may. Nothing of the batch was written and nothing is lost: mend the data or the rule, and "
+        "run again."
+    )

@@ -14,9 +14,9 @@ from medallion_assets.delta import changes, progress
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.static_versions import at_version, current_static_versions
+from medallion_assets.lake.position import at_version, current_static_versions
 from medallion_assets.quality.derive import derived
-from medallion_assets.quarantine.held_poison import sound_stream
+from medallion_assets.quarantine.poison import sound_stream
 
 SESSION = "session_window"
 WINDOW = "_window"

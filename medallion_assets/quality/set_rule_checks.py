@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from medallion_assets.declare.set_rules import SetRule
+from medallion_assets.declare.expectations import SetRule
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
 from medallion_assets.lake.paths import Lake

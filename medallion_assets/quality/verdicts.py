@@ -4,17 +4,42 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from medallion_assets.declare.set_rules import SetRule
+from medallion_assets.declare.errors import GateClosed
+from medallion_assets.declare.expectations import SetRule
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
+from medallion_assets.delta.names import literal
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import newest_batch
-from medallion_assets.quality.by_hand import hand_made
-from medallion_assets.quality.conservation import balance
-from medallion_assets.quality.sample import sample_of
+from medallion_assets.lake.staging import StagedLake
+from medallion_assets.quality.conservation import balance, hand_made
 from medallion_assets.quality.set_rule_checks import answer_of
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.quarantine import OPEN
+
+PLACES = 3
+LONGEST = 200
+"""Characters of a row that are shown."""
+
+
+def sample_of(rule: str, table: Table, lake: Lake) -> str:
+    """Return the newest open entries of a rule, a line each; their rows only where ``sample_rows`` says so.
+
+    What checks show is kept in Dagster's event storage, and rows may hold what must not be there.
+    """
+    shown = lake.settings.sample_rows
+    mine = f"status = {literal(OPEN)} AND array_has(rules, {literal(rule)})"
+    newest = f"ORDER BY quarantined_at DESC, entry_id LIMIT {max(shown, PLACES)}"
+    found = log.rows(lake.quarantine(table), f"SELECT * FROM t WHERE {mine} {newest}")
+    return "\n".join(_line(entry, number < shown) for number, entry in enumerate(found))
+
+
+def _line(entry: dict[str, object], in_full: bool) -> str:
+    place = " ".join(str(entry[name]) for name in ("source_file", "position") if entry.get(name))
+    told = f"{str(entry['entry_id'])[:8]} {place}".strip()
+    return f"{told}: {str(entry['row'])[:LONGEST]}" if in_full else told
+
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
 VALUES = "values_conserved"
@@ -180,3 +205,18 @@ def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
         if failed and rule.on_violation == "quarantine":
             numbers["sample"] = sample_of(rule.name, table, lake)
         yield Verdict(rule.name, failed == 0, False, words, numbers)
+
+
+def refuse_unfit(table: Table, stage: StagedLake) -> None:
+    """Raise where a check that blocks does not hold in the staged table.
+
+    Raises:
+        GateClosed: Names the checks.
+    """
+    broken = [v for v in verdicts(table, stage) if v.blocking and not v.passed]
+    if broken:
+        words = "; ".join(f"{v.name}: {v.words}" for v in broken)
+        raise GateClosed(
+            f"{table.key}: judged before anyone could read it, and kept back: {words}. Nothing was published "
+            "and nothing is lost: mend upstream or the rule, and run again."
+        )

@@ -1,18 +1,24 @@
-"""Which quarantined rows a person means, and what they want done to them, read before anything is touched."""
+"""Which quarantined rows a person means, and rows that a person gives up."""
 
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import sqlglot
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.declare.errors import ReplayRefused
-from medallion_assets.delta import working
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import log, working
+from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among, literal, quoted
-from medallion_assets.sources.quarantine import OPEN, named_as
+from medallion_assets.delta.rollback import roll_back
+from medallion_assets.lake.paths import Lake, sole_writer
+from medallion_assets.quarantine.entries import SETTLES, STEP, move_entries
+from medallion_assets.sources.quarantine import DISCARDED, OPEN, named_as
 
 
 @dataclass(frozen=True)
@@ -110,3 +116,29 @@ def _lenient(expression: exp.Expr) -> str:
 
 def _is_column(found: object) -> bool:
     return isinstance(found, exp.Column)
+
+
+def discard(
+    table: Table, lake: Lake, spark: SparkSession, choice: QuarantineFilter, why: str, dry_run: bool = False
+) -> int:
+    """Marks chosen open entries as discarded; gives how many. Conservation goes on counting them.
+
+    Raises:
+        ReplayRefused: No reason is given, or the choice cannot be read; nothing was moved.
+        TableBusy: Another process writes the table.
+    """
+    if not why.strip():
+        raise ReplayRefused("say why these rows are given up; the reason stays with them")
+    path = lake.quarantine(table)
+    with sole_writer(table, lake):
+        if not log.exists(path):
+            return 0
+        roll_back(spark, lake.path(table), path, uuid.uuid4().hex)
+        entries = spark.read.format("delta").load(str(path)).where(choice.condition)
+        told = {"status": F.lit(DISCARDED), "note": F.lit(why), "tried_at": F.current_timestamp()}
+        changes = entries.select("entry_id").withColumns(told).withColumn(STEP, F.lit(SETTLES))
+        count = entries.count()
+        if count and not dry_run:
+            note = {"run_id": uuid.uuid4().hex, "table": table.key, "discard": why}
+            move_entries(changes, path, Transaction(f"{table.key}/discard/{note['run_id']}", 0, note))
+    return count

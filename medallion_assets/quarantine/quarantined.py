@@ -14,11 +14,11 @@ from medallion_assets.quarantine.entries import (
     COMES,
     SETTLES,
     STEP,
+    Identity,
     leaving,
     move_entries,
     with_history,
 )
-from medallion_assets.quarantine.identity import Identity
 from medallion_assets.quarantine.repairs import as_text, text_columns
 from medallion_assets.sources.quarantine import (
     ENTRY,

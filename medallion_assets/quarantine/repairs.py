@@ -11,10 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log, working
-from medallion_assets.delta.keys import of_keys
-from medallion_assets.delta.names import literal, quoted
-from medallion_assets.lake.static_versions import at_version
-from medallion_assets.quarantine.identity import ROW_ID, TEXT, Identity, paired
+from medallion_assets.delta.names import literal, of_keys, quoted
+from medallion_assets.lake.position import at_version
+from medallion_assets.quarantine.entries import ROW_ID, TEXT, Identity, paired
 from medallion_assets.sources.quarantine import (
     AS_JSON,
     ENTRY,

@@ -12,13 +12,29 @@ from medallion_assets.declare.table import SOURCE_ROW, Table
 from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
+from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.static_versions import at_version
+from medallion_assets.lake.position import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import CHECK_NAME
 from medallion_assets.quarantine.choice import fixes_of, mended
 from medallion_assets.quarantine.entries import SETTLES, STEP
-from medallion_assets.sources.quarantine import AS_JSON, FROM_JSON, LATE, QUERY, RAW
+from medallion_assets.runtime.bronze import shaped_records
+from medallion_assets.sources.evolution import SchemaDiff
+from medallion_assets.sources.load_records import kept_records, records_read
+from medallion_assets.sources.quarantine import (
+    AS_JSON,
+    FROM_JSON,
+    GAVE_NO_ROW,
+    LATE,
+    OPEN,
+    QUERY,
+    RAW,
+    REPLAYED,
+)
+from medallion_assets.sources.schema_versions import newest
+from medallion_assets.sources.schemas import declared
+from medallion_assets.sources.staging import Staging
 
 UNFIT = working.UNFIT
 NO_LONGER = "does not fit the table's columns"
@@ -147,3 +163,51 @@ def ends(typed: DataFrame, status: str, rules: Column) -> DataFrame:
     """Return how entries end: ``entry_id``, ``status``, ``rules`` and ``repaired``."""
     told = {"status": F.lit(status), "rules": rules}
     return typed.select("entry_id", *(c.alias(n) for n, c in told.items()), "repaired")
+
+
+def repaired_inputs(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
+    """Return entries the query failed on, rows of upstream, in the columns of ``repaired``."""
+    if table.source:
+        return as_tried(entries, _record_schema(entries, table, lake), trial)
+    upstream = at_version(entries.sparkSession, lake.upstream_log(table), trial.upto)
+    return as_tried(entries, upstream.schema, trial)
+
+
+def through_query(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
+    """Return what the table's query makes of such rows as they are now."""
+    rows = inputs.select("now.*")
+    if table.source:
+        return brought_back(rows, table, trial)
+    return derived(rows, table, lake, trial.static_versions)
+
+
+def brought_back(records: DataFrame, table: Table, trial: ReplayPlan) -> DataFrame:
+    """Return what a bronze table's query makes of records a replay brings; of no batch, which is -1."""
+    return shaped_records(records, table, replace(trial.transaction(table), version=-1))
+
+
+def ended(inputs: DataFrame, given: DataFrame | None = None) -> DataFrame:
+    """Return how entries end that the query was given again: replayed, or open where it gave no row of them.
+
+    Args:
+        inputs: ``repaired_inputs``.
+        given: ``through_query`` of them.
+    """
+    none = F.array().cast("array<string>")
+    if given is None or SOURCE_ROW not in given.columns:
+        return ends(inputs, REPLAYED, none)
+    there = given.select(F.col(SOURCE_ROW).alias("_id")).distinct()
+    told = inputs.join(there, F.md5("repaired") == F.col("_id"), "left")
+    silent = F.col("_id").isNull()
+    status = F.when(silent, OPEN).otherwise(REPLAYED).alias("status")
+    rules = F.when(silent, F.array(F.lit(GAVE_NO_ROW))).otherwise(none).alias("rules")
+    return told.select("entry_id", status, rules, "repaired")
+
+
+def _record_schema(entries: DataFrame, table: Table, lake: Lake) -> StructType:
+    """Return the columns of the records a bronze table's query is given."""
+    place = load_target_of(table, lake)
+    schema = newest(place.state / "schemas") or declared(place.source)
+    staging = Staging(place.state / "staging-of-none", place.source)
+    records = records_read(entries.sparkSession, [], place.source, SchemaDiff(schema), staging)
+    return kept_records(records, place.source).schema

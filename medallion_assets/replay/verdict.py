@@ -6,18 +6,28 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.static_versions import at_version
+from medallion_assets.lake.position import at_version
 from medallion_assets.quality.derive import with_matches_told
 from medallion_assets.quality.judge import judged
 from medallion_assets.quarantine.choice import fixes_of, mended
 from medallion_assets.quarantine.entries import COMES, STEP
-from medallion_assets.quarantine.held_poison import HELD
+from medallion_assets.quarantine.poison import HELD
 from medallion_assets.quarantine.quarantined import from_rules, settled
 from medallion_assets.quarantine.repairs import from_entries
-from medallion_assets.replay.failed_rows import brought_back, ended, repaired_inputs, through_query
-from medallion_assets.replay.retried import NO_LONGER, UNFIT, ReplayPlan, ends, repaired_typed, signed
+from medallion_assets.replay.retried import (
+    NO_LONGER,
+    UNFIT,
+    ReplayPlan,
+    brought_back,
+    ended,
+    ends,
+    repaired_inputs,
+    repaired_typed,
+    signed,
+    through_query,
+)
+from medallion_assets.sources.malformed import read_again
 from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, OPEN, RAW, REPLAYED
-from medallion_assets.sources.reparse import read_again
 
 
 def verdict_of(

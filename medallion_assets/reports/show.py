@@ -3,15 +3,20 @@
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
+from medallion_assets.lake.paths import Lake
 from medallion_assets.reports.state import NOT_RUN
 from medallion_assets.runs.run import Outcome
 from medallion_assets.runs.streaming import Moment
+from medallion_assets.sources import CopyResult
 
 SUMMED = ("written", "quarantined")
 PIPED = 200
@@ -98,3 +103,34 @@ def _text(value: object) -> str:
         others = [f"{name} {state}" for name, state in value.items() if state != "passed"]
         return ", ".join(others) or f"{len(value)} passed"
     return "" if value is None else str(value)
+
+
+BY_RULE = """
+SELECT rule, reason_class, count(*) AS quarantined, min(quarantined_at) AS first_seen
+FROM (SELECT unnest(rules) AS rule, reason_class, quarantined_at FROM t WHERE status = 'open')
+GROUP BY rule, reason_class ORDER BY rule
+"""
+
+
+def quarantine_counts(table: Table, lake: Lake) -> list[dict[str, Any]]:
+    """Return open rows by rule; a row that broke two rules counts under both."""
+    return [{"table": table.key, **row} for row in log.rows(lake.quarantine(table), BY_RULE)]
+
+
+def quarantine_rows(table: Table, lake: Lake, limit: int, rule: str = "") -> list[dict[str, Any]]:
+    """Return the newest quarantined rows, those that broke ``rule`` where one is named."""
+    found = log.rows(lake.quarantine(table), "SELECT * FROM t ORDER BY quarantined_at DESC")
+    return [row for row in found if not rule or rule in row["rules"]][:limit]
+
+
+def result_row(result: CopyResult) -> dict[str, Any]:
+    """Return COPY INTO's result columns; with VALIDATE what it found instead, without the preview."""
+    row: dict[str, Any] = {
+        "num_affected_rows": result.num_affected_rows,
+        "num_inserted_rows": result.num_inserted_rows,
+        "num_skipped_corrupt_files": result.num_skipped_corrupt_files,
+    }
+    if result.validation:
+        found = asdict(result.validation)
+        return row | {name: found[name] for name in ("files", "good", "bad", "reasons", "columns")}
+    return row | {"quarantined": result.load.rows_quarantined if result.load else 0}

@@ -7,7 +7,11 @@ from typing import Any
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import position
 from medallion_assets.quality.verdicts import Verdict, verdicts
+from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.listing import overlooked
 from medallion_assets.sources.quarantine import held_rows
 
 NOT_RUN = "not run yet"
@@ -78,3 +82,58 @@ def _time(milliseconds: int) -> str:
 def batches_of(table: Table, lake: Lake) -> list[batches.Batch]:
     """Return the table's last micro-batches, oldest first."""
     return batches.recorded(lake.path(table), table.flow)
+
+
+COLUMNS = ("path", "size", "create_time", "discovery_time", "processed_time", "commit_time",
+           "archive_time", "archive_mode", "move_location", "status", "reason", "rows_read", "rows_loaded",
+           "rows_quarantined", "rows_rescued", "batch_id", "run_id")  # fmt: skip
+"""Names as in Databricks' ``cloud_files_state`` where it has them."""
+
+SHOWN = ("path", "size", "status", "rows_read", "rows_loaded", "rows_quarantined", "rows_rescued", "reason")
+"""What fits a terminal."""
+
+
+def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
+    """Return a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
+
+    Their ``status``: ``waiting``, ``committed``, ``missing``, ``corrupt``, ``refused``, ``changed``,
+    ``skipped`` or ``ignored``.
+    """
+    assert table.source is not None
+    became = outcomes.newest(lake.ledger(table))
+    taken = _taken_sequences(table, lake)
+    entries = ledgers.rows(lake.ledger(table), "SELECT * FROM ledger ORDER BY sequence")
+    rows = [_row(entry, became.get(int(str(entry["sequence"]))), taken) for entry in entries]
+    location = lake.landing(table.pipeline, table.source)
+    ignored = overlooked(location, ledgers.root_of(location, lake.ledger(table)), table.source)
+    rows += [{"path": path, "status": "ignored", "reason": why} for path, why in ignored]
+    return [{"table": table.key} | {name: row.get(name) for name in COLUMNS} for row in rows]
+
+
+def last_files(table: Table, lake: Lake, limit: int = 10) -> list[dict[str, Any]]:
+    """Return the files read last, newest first: path, what was read of it and what became of that."""
+    shown = ("path", "status", "rows_read", "rows_loaded", "rows_quarantined", "rows_rescued")
+    found = outcomes.last_rows(lake.ledger(table), limit)
+    return [{name: row[name] for name in shown} for row in found]
+
+
+def _row(entry: dict[str, Any], became: dict[str, Any] | None, taken: set[object]) -> dict[str, Any]:
+    row = {
+        "path": entry["path"], "size": entry["size"], "create_time": entry["modified_at"],
+        "discovery_time": entry["discovered_at"], "rows_read": entry["records"],
+        "status": entry["status"], "reason": entry["reason"] or None,
+    }  # fmt: skip
+    if entry["status"] != ledgers.ADMITTED:
+        return row
+    if became is None:
+        return row | {"status": "committed" if entry["sequence"] in taken else "waiting"}
+    word = "committed" if became["status"] == outcomes.LOADED else str(became["status"]).lower()
+    return row | {name: became[name] for name in COLUMNS if became.get(name) is not None} | {"status": word}
+
+
+def _taken_sequences(table: Table, lake: Lake) -> set[object]:
+    at = position(table, lake)
+    if at < 0:
+        return set()
+    sql = f"SELECT sequence FROM ledger WHERE status = '{ledgers.ADMITTED}'"
+    return {row["sequence"] for row in ledgers.rows(lake.ledger(table), sql, at)}

@@ -2,16 +2,32 @@
 
 Only ``groupBy(...).agg(...)`` as a query's last step is taken apart; everything else is recomputed for
 the keys that changed.
+
+``merged``: the batch's own aggregate joins the groups that stand. ``recomputed``: the groups the batch
+touches are aggregated anew from upstream, where a function cannot be merged or rows went upstream.
+``rewritten``: the whole, where the groups have no names.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.delta.names import quoted
+from medallion_assets.declare.layout import laid_out
+from medallion_assets.declare.table import Table
+from medallion_assets.delta import changes, log
+from medallion_assets.delta.changes import VersionRange
+from medallion_assets.delta.commit import Transaction, append, upsert
+from medallion_assets.delta.names import of_keys, quoted
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import at_version
+from medallion_assets.quality.derive import derived
+from medallion_assets.quarantine.poison import sound
+from medallion_assets.runtime.recompute import with_gone
+from medallion_assets.runtime.write import Prepared, joining
 
 PARTIAL = "_partial_"
 """Columns a mean is merged from: its sum and its count stand beside it."""
@@ -150,3 +166,88 @@ def _column(found: Any) -> Column:
     from pyspark.sql.classic.column import Column as ClassicColumn
 
     return ClassicColumn(found)
+
+
+WENT = "rows were taken away or changed upstream"
+
+
+def prepare_incremental(
+    rows: DataFrame, table: Table, lake: Lake, static_versions: dict[str, int], versions: VersionRange
+) -> Prepared:
+    """Return how the aggregate is brought up to the end of the versions: which way, why so, and the write.
+
+    Args:
+        rows: The changes of the versions, with ``CHANGE_COLUMNS``.
+        table: The table.
+        lake: Where it is.
+        static_versions: Versions of its static inputs.
+        versions: The upstream versions of the batch.
+    """
+    new = derived(changes.added(rows), table, lake, static_versions)
+    found = aggregate_of(new, table.unique_by)
+    why = found.not_mergeable
+    if not changes.only_appends(lake.upstream_log(table), versions):
+        why = WENT
+    there = log.exists(lake.path(table))
+    if not why and not (versions.after < 0 and there):
+        partials = _computed(with_partials(new, found))
+        merge = partial(_merge, partials, found, table)
+        return Prepared({}, "merged: each function joins the groups that are there", merge, (partials,))
+    whole = _whole(rows.sparkSession, table, lake, static_versions, versions, found)
+    if versions.after < 0 or not there or not (found.keys or found.plan):
+        why = why or "all of upstream is taken"
+        return Prepared({}, f"rewritten: {why}", partial(_rewrite, _computed(whole), table), (whole,))
+    gone = derived(changes.removed(rows), table, lake, static_versions)
+    touched = new.select(*found.keys).union(gone.select(*found.keys)).distinct()
+    groups = _computed(of_keys(whole, touched) if found.keys else whole)
+    recompute = partial(_recompute, groups, touched, found, table)
+    return Prepared({}, f"recomputed for the groups it touches: {why}", recompute, (groups,))
+
+
+def _computed(rows: DataFrame) -> DataFrame:
+    """Return the frame, computed and kept: a row the query fails on shows before anything is written."""
+    kept = rows.persist()
+    kept.count()
+    return kept
+
+
+def _merge(
+    partials: DataFrame, found: Aggregate, table: Table, target: Lake, transaction: Transaction
+) -> None:
+    path = target.path(table)
+    rows = joining(partials, table, target)
+    upsert(rows, path, transaction, found.keys, merged_as(found))
+
+
+def _rewrite(whole: DataFrame, table: Table, target: Lake, transaction: Transaction) -> None:
+    path = target.path(table)
+    rows = laid_out(whole, table.layout, path, table.key)
+    append(rows, path, transaction, mode="overwrite", keep_schema=table.layout.is_asked_for)
+
+
+def _recompute(
+    groups: DataFrame,
+    touched: DataFrame,
+    found: Aggregate,
+    table: Table,
+    target: Lake,
+    transaction: Transaction,
+) -> None:
+    path = target.path(table)
+    groups = joining(groups, table, target)
+    rows = with_gone(groups, touched, path, found.keys) if found.keys else groups
+    upsert(rows, path, transaction, found.keys)
+
+
+def _whole(
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    static_versions: dict[str, int],
+    versions: VersionRange,
+    found: Aggregate,
+) -> DataFrame:
+    """Return the aggregate over all of upstream; Spark reads no more of it than the groups asked for."""
+    rows = sound(at_version(spark, lake.upstream_log(table), versions.upto), spark, lake.quarantine(table))
+    answer = derived(rows, table, lake, static_versions)
+    return with_partials(answer, aggregate_of(answer, found.keys)) if found.plan else answer

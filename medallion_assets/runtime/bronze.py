@@ -18,8 +18,7 @@ from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
-from medallion_assets.runtime.columns import refuse_changed_columns
-from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows
+from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows, refuse_changed_columns
 from medallion_assets.sources.load import files_of, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import PROVENANCE

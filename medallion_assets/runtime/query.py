@@ -23,23 +23,21 @@ from medallion_assets.lake.position import (
     FULL_REFRESH,
     STATE,
     checkpoint_agrees,
+    current_static_versions,
     epoch,
     position,
     transaction,
 )
-from medallion_assets.lake.static_versions import current_static_versions
 from medallion_assets.quality.derive import derived
-from medallion_assets.quarantine.held_poison import sound_stream
+from medallion_assets.quarantine.poison import sound_stream
 from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import whole_upstream, write_changes
-from medallion_assets.runtime.has_work import is_behind
-from medallion_assets.runtime.poison_of_groups import failed_batch, set_aside
-from medallion_assets.runtime.stateful import read_through, with_states, write_groups
-from medallion_assets.runtime.static_changes import moved_statics, take_statics
+from medallion_assets.runtime.stateful import failed_batch, read_through, set_aside, with_states, write_groups
+from medallion_assets.runtime.static_changes import is_behind, moved_statics, take_statics
 from medallion_assets.runtime.write import Target
 from medallion_assets.session.catalog import name_tables
-from medallion_assets.sources.prefetch import look_ahead
+from medallion_assets.sources.load_records import look_ahead
 
 ALL_FILES = 1_000_000_000
 """A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""

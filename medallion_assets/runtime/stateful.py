@@ -1,24 +1,173 @@
-"""A micro-batch of a query that keeps state in its checkpoint: its groups, whole or as they changed."""
+"""A micro-batch of a query that keeps state in its checkpoint: its groups, whole or as they changed.
+
+Spark runs such a query inside the stream, so that its rows cannot be taken out of a batch under way: the
+stream is begun again over rows without those held.
+"""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare.errors import RefreshFailed
 from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import changes, log, progress, working
 from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.changes import VersionRange
-from medallion_assets.delta.commit import Transaction, append
-from medallion_assets.delta.merge import upsert
-from medallion_assets.delta.row_counts import rows_brought
+from medallion_assets.delta.changes import VersionRange, rows_brought
+from medallion_assets.delta.commit import Transaction, append, upsert
 from medallion_assets.delta.stream import State
 from medallion_assets.lake.paths import Lake
-from medallion_assets.quality.late_rows import open_rows, watermark_of
-from medallion_assets.runtime.columns import joining
-from medallion_assets.runtime.late_entries import prepare_late
-from medallion_assets.runtime.poison_of_groups import prepare_left_out
-from medallion_assets.runtime.write import Prepared, Target, commit
+from medallion_assets.lake.position import at_version, current_static_versions
+from medallion_assets.quality.derive import derived
+from medallion_assets.quality.late_rows import WINDOW, late_rows, open_rows, watermark_of
+from medallion_assets.quarantine.entries import COMES, LEAVES, SETTLES, STEP, move_entries
+from medallion_assets.quarantine.poison import (
+    QUERY_FAILED,
+    holds_poison,
+    poison_in,
+    sound_stream,
+    without_poison,
+)
+from medallion_assets.quarantine.repairs import as_text, numbered
+from medallion_assets.runtime.failures import explained
+from medallion_assets.runtime.write import Prepared, Target, commit, joining
+from medallion_assets.sources.quarantine import LATE, QUERY, REPLAYED, shaped
+
+Half = Callable[[Lake, Transaction], None]
+"""Writes a part of a batch's half into a lake's quarantine."""
+
+WAITS = f"reason_class = '{LATE}' AND status <> '{REPLAYED}'"
+"""SQL true of entries of rows that are in no window of the table."""
+
+
+def prepare_late(
+    spark: SparkSession, table: Table, lake: Lake, versions: VersionRange, number: int
+) -> tuple[int, Half]:
+    """Return how many rows of a micro-batch came late, and what puts them into quarantine.
+
+    A row counts for each closed window it lies in. Where the batch takes all of upstream no row is late:
+    those held before are in their windows then, and are settled.
+    """
+    if versions.after < 0:
+        return 0, partial(_settle, spark, table)
+    late = late_rows(spark, table, lake, versions, number)
+    count = late.count() if late is not None else 0
+    return count, partial(_hold, late if count else None, table)
+
+
+def _hold(late: DataFrame | None, table: Table, target: Lake, transaction: Transaction) -> None:
+    if late is not None:
+        append(_entries(late, transaction), target.quarantine(table), transaction.of_quarantine)
+
+
+def _settle(spark: SparkSession, table: Table, target: Lake, transaction: Transaction) -> None:
+    if waits(table, target):
+        move_entries(_settled(spark, table, target), target.quarantine(table), transaction.of_quarantine)
+
+
+def waits(table: Table, lake: Lake) -> bool:
+    """Return true where a late row is held, told by the log's reader."""
+    return bool(log.rows(lake.quarantine(table), f"SELECT 1 FROM t WHERE {WAITS} LIMIT 1"))
+
+
+def _entries(late: DataFrame, transaction: Transaction) -> DataFrame:
+    start, end = (F.date_format(f"{WINDOW}.{side}", "yyyy-MM-dd HH:mm:ss") for side in ("start", "end"))
+    why = F.concat(F.lit("late: the window from "), start, F.lit(" to "), end, F.lit(" was closed"))
+    row = as_text(late.drop(WINDOW))
+    return shaped(late, row, F.array(why), F.lit(LATE), transaction.version, transaction.run_id)
+
+
+def _settled(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
+    entries = spark.read.format("delta").load(str(lake.quarantine(table))).where(WAITS)
+    return entries.select("entry_id", F.lit(REPLAYED).alias("status"), F.lit(SETTLES).alias(STEP))
+
+
+def set_aside(
+    table: Table,
+    lake: Lake,
+    spark: SparkSession,
+    error: Exception,
+    versions: VersionRange,
+    transaction: Transaction,
+) -> bool:
+    """Put the rows into quarantine that the query failed on in a batch; false where it was not rows.
+
+    Args:
+        table: The table.
+        lake: Where it is.
+        spark: The session.
+        error: Why the batch failed.
+        versions: The upstream versions of the batch.
+        transaction: The batch that failed.
+    """
+    if not isinstance(explained(table, lake, error), RefreshFailed):
+        return False
+    taken = _rows_of(spark, table, lake, versions)
+    rows = sound_stream(taken, spark, lake.quarantine(table))
+    query = partial(derived, table=table, lake=lake, static_versions=current_static_versions(table, lake))
+    return without_poison(rows, query, error, table, lake, transaction) is not None
+
+
+def failed_batch(table: Table, lake: Lake) -> int | None:
+    """Return the number of the batch that was planned and did not end, None where there is none."""
+    checkpoint = lake.state(table, "checkpoint")
+    return progress.last_number(checkpoint / "offsets") if progress.is_interrupted(checkpoint) else None
+
+
+def prepare_left_out(
+    spark: SparkSession, table: Table, lake: Lake, versions: VersionRange
+) -> tuple[int, Half]:
+    """Return how many rows of a batch are held, and what gives each an entry of its own.
+
+    A row may come that is, to the letter, one that is held: it is left out with it, and entered here.
+    Where the batch takes all of upstream, entries of rows that are no more there go.
+    """
+    quarantine = lake.quarantine(table)
+    if versions.upto <= versions.after or not holds_poison(quarantine):
+        return 0, _nothing
+    entries = poison_in(spark, quarantine).where(f"status <> '{REPLAYED}'")
+    texts = F.broadcast(entries.select(F.col("row").alias(working.TEXT)).distinct())
+    count = _with_text(_rows_of(spark, table, lake, versions)).join(texts, working.TEXT, "left_semi").count()
+    if not count and versions.after >= 0:
+        return 0, _nothing
+    upstream = at_version(spark, lake.upstream_log(table), versions.upto)
+    there = numbered(_with_text(upstream).join(texts, working.TEXT, "left_semi"), working.TEXT)
+    known = numbered(entries.select(F.col("row").alias(working.TEXT), "entry_id"), working.TEXT)
+    return count, partial(_exchange, there, known, table)
+
+
+def _nothing(target: Lake, transaction: Transaction) -> None:
+    """Write nothing."""
+
+
+def _exchange(
+    there: DataFrame, known: DataFrame, table: Table, target: Lake, transaction: Transaction
+) -> None:
+    """Add an entry for each row that has none, and take out those that are of no row."""
+    new = there.join(known, [working.TEXT, working.NTH], "left_anti")
+    rule = F.array(F.lit(QUERY_FAILED))
+    come = shaped(new, F.col(working.TEXT), rule, F.lit(QUERY), transaction.version, transaction.run_id)
+    went = known.join(there, [working.TEXT, working.NTH], "left_anti").select(
+        "entry_id", F.lit(LEAVES).alias(STEP)
+    )
+    moves = come.withColumn(STEP, F.lit(COMES)).unionByName(went, allowMissingColumns=True)
+    move_entries(moves, target.quarantine(table), transaction.of_quarantine)
+
+
+def _rows_of(spark: SparkSession, table: Table, lake: Lake, versions: VersionRange) -> DataFrame:
+    """Return upstream's rows that a batch of these versions takes."""
+    upstream = lake.upstream_log(table)
+    if versions.after < 0:
+        return at_version(spark, upstream, versions.upto)
+    return changes.added(changes.changed(spark, upstream, versions))
+
+
+def _with_text(rows: DataFrame) -> DataFrame:
+    return rows.withColumn(working.TEXT, as_text(rows))
 
 
 def write_groups(

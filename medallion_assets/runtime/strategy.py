@@ -1,31 +1,141 @@
-"""How a micro-batch reaches its table: appended, merged, in order, or recomputed for what it touches."""
+"""How a micro-batch reaches its table: appended, merged, in order, or recomputed for what it touches.
+
+Made anew from upstream, a key costs its whole history. Events later than every one before them change
+nothing of it: they close the state that stands open, or bring the next ones.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
+from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.declare.table import Table
-from medallion_assets.delta import changes
-from medallion_assets.delta.changes import VersionRange
-from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta import changes, log, working
+from medallion_assets.delta.changes import VersionRange, only_appends
+from medallion_assets.delta.commit import Transaction, upsert
+from medallion_assets.delta.names import literal, of_keys, quoted
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import newest_batch
-from medallion_assets.lake.static_versions import at_version, last_static_versions
+from medallion_assets.lake.position import at_version, last_static_versions, newest_batch
 from medallion_assets.quality.derive import derived
-from medallion_assets.quarantine.held_poison import sound
+from medallion_assets.quality.history import SINCE, STOOD, states
+from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds
+from medallion_assets.quarantine.poison import sound
+from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
-from medallion_assets.runtime.columns import refuse_changed_columns
-from medallion_assets.runtime.correct import RecomputeScope, prepare_recompute
-from medallion_assets.runtime.in_order import (
-    can_be_in_order,
-    may_be_in_order,
-    order_of,
-    prepare_in_order,
-)
-from medallion_assets.runtime.incremental import prepare_incremental
-from medallion_assets.runtime.write import Prepared, prepare_rows
+from medallion_assets.runtime.aggregates import prepare_incremental
+from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute, with_gone
+from medallion_assets.runtime.write import Prepared, joining, prepare_rows, refuse_changed_columns
+
+NESTED = (ArrayType, MapType, StructType, VariantType)
+"""Types whose values cannot be put on record as text and compared again."""
+
+
+class Order(NamedTuple):
+    """How a batch's events stand to those before: all later or not, and the newest of all, as text."""
+
+    is_later: bool
+    newest: str
+
+
+def order_of(events: DataFrame, every: Callable[[], DataFrame], table: Table, lake: Lake) -> Order:
+    """Return how a batch's events stand to all that were taken before.
+
+    Args:
+        events: What the query makes of the batch.
+        every: Gives what it makes of all of upstream; asked where no record says what was taken before.
+        table: The table.
+        lake: Where it is.
+    """
+    kept = _kept(table)
+    kind = events.schema[kept.sequence_by].dataType
+    if isinstance(kind, NESTED):
+        return Order(False, "")
+    last = newest_batch(table, lake)
+    before = last.newest_sequence if last else ""
+    known = F.expr(f"CAST({literal(before)} AS {kind.simpleString()})") if before else F.lit(None).cast(kind)
+    asked = events if before else every()
+    low, high = F.min(kept.sequence_by), F.max(kept.sequence_by)
+    newest = F.greatest(high, known).cast("string")
+    row = asked.agg((low > known).alias("later"), newest.alias("newest")).first()
+    return Order(bool(before and row and row["later"]), (row["newest"] if row else "") or "")
+
+
+def may_be_in_order(table: Table, lake: Lake, versions: VersionRange) -> bool:
+    """Return true where what stands open can be enough for these versions of upstream, by the logs alone."""
+    stands = versions.after >= 0 and log.exists(lake.path(table))
+    return stands and only_appends(lake.upstream_log(table), versions)
+
+
+def can_be_in_order(table: Table) -> bool:
+    """Return true where events of this declaration can ever be enough by themselves."""
+    kept = table.scd
+    if kept is None or kept.from_snapshots or kept.apply_as_truncates:
+        return False
+    needed = {*kept.track_history_columns, *([kept.sequence_by] if kept.type == 1 else [])}
+    return not (needed & set(kept.except_columns) or table.statics or table.flows or table.flow)
+
+
+def prepare_in_order(
+    events: DataFrame, table: Table, lake: Lake, own_version: int | None, newest: str
+) -> Prepared | None:
+    """Judge later events, which change only the states that are open.
+
+    None where a repair of an earlier row is in force: it may be of a later time than it was taken at.
+    """
+    spark = events.sparkSession
+    if own_version is None or in_force(spark, lake.quarantine(table)) is not None:
+        return None
+    verdict = judged(events, table, None).persist()
+    try:
+        counts = counted(verdict, table)
+        refuse_beyond_bounds(counts, table)
+    except BaseException:
+        verdict.unpersist()
+        raise
+    before = at_version(spark, lake.path(table), own_version)
+
+    def write(target: Lake, transaction: Transaction) -> None:
+        append_refused(verdict, counts, table, target.quarantine(table), transaction)
+        _write(verdict.where(f"{working.OUTCOME} = 'good'"), before, table, target, transaction)
+
+    return Prepared(
+        counts, "in order: the new events and the states that stood open", write, (verdict,), newest
+    )
+
+
+def _write(good: DataFrame, before: DataFrame, table: Table, target: Lake, transaction: Transaction) -> None:
+    kept, path = _kept(table), target.path(table)
+    # Before they meet the states: a union casts, and fills a struct's fields with NULL.
+    refuse_changed_columns(good, table, target, (START_AT, END_AT))
+    keys = good.select(*kept.keys).distinct()
+    mine = of_keys(_open_states(before, kept), keys, "left_semi")
+    shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
+    events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
+    rows = joining(states(events, kept, None, events.limit(0)), table, target)
+    if kept.type == 1:
+        upsert(with_gone(rows, keys, path, kept.keys), path, transaction, kept.keys)
+    else:
+        # Files without an open state are not opened: their statistics say so.
+        upsert(rows, path, transaction, [*kept.keys, START_AT], among=f"t.`{END_AT}` IS NULL")
+
+
+def _open_states(stood: DataFrame, kept: Changes) -> DataFrame:
+    """Return the states that may end now as the events that began them."""
+    told = stood.withColumn(STOOD, F.lit(True))
+    if kept.type == 1:
+        return told
+    begun = told.where(f"`{END_AT}` IS NULL").withColumn(SINCE, F.col(START_AT))
+    return begun if kept.sequence_by in begun.columns else begun.withColumn(kept.sequence_by, F.col(SINCE))
+
+
+def _kept(table: Table) -> Changes:
+    assert table.scd is not None
+    return table.scd
 
 
 @dataclass(frozen=True)

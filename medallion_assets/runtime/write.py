@@ -1,25 +1,122 @@
 """How a batch is committed: to its quarantine first, to its table last, its account in the table's commit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, NullType, StructType
 
+from medallion_assets.declare.errors import ColumnsChanged
 from medallion_assets.declare.layout import laid_out
-from medallion_assets.declare.table import Table
-from medallion_assets.delta import working
+from medallion_assets.declare.table import Table, other_flows
+from medallion_assets.delta import log, working
 from medallion_assets.delta.batches import Batch, newest, stamp
 from medallion_assets.delta.commit import Transaction, append, commit_nothing
 from medallion_assets.delta.names import quoted
 from medallion_assets.delta.rollback import roll_back
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import at_version, current_static_versions
 from medallion_assets.lake.staging import staged
-from medallion_assets.quality.bounds import refuse_beyond_bounds
-from medallion_assets.quality.gate import refuse_unfit
-from medallion_assets.quality.judge import counted, judged, written_columns
+from medallion_assets.quality.derive import derived
+from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds, written_columns
+from medallion_assets.quality.verdicts import refuse_unfit
 from medallion_assets.quarantine.quarantined import append_refused
+from medallion_assets.sources.schema_versions import WIDENING
+
+WIDER = ("tinyint", "smallint", "int", "bigint")
+"""A column takes values of the types before its own."""
+
+
+def joining(rows: DataFrame, table: Table, lake: Lake) -> DataFrame:
+    """Return rows as the layout declares them, to be written beside rows that stay.
+
+    Raises:
+        ColumnsChanged: The table has a column they lack, or of another type: it would hold NULL, or values
+            that were cast, for these rows alone.
+        SchemaRefused: They have other columns than the layout's schema.
+    """
+    fit = laid_out(rows, table.layout, lake.path(table), table.key)
+    refuse_changed_columns(fit, table, lake)
+    return fit
+
+
+def refuse_changed_columns(rows: DataFrame, table: Table, lake: Lake, may_lack: Collection[str] = ()) -> None:
+    """Raise where a table that has rows would hold NULL or cast values for these rows alone.
+
+    Args:
+        rows: What is to be written.
+        table: The table.
+        lake: Where it is.
+        may_lack: Columns the table may have more than the rows, for a reason other than the query.
+
+    Raises:
+        ColumnsChanged: Names the columns and what to do.
+    """
+    held = _schema(lake.path(table))
+    lost = [name for name in _lost(held, rows.schema) if name not in {*table.layout.generated, *may_lack}]
+    if lost and (table.flow or table.flows):
+        given = {name.lower() for flow in other_flows(table) for name in _columns_of(flow, lake)}
+        lost = [name for name in lost if name.lower() not in given]
+    # Delta holds the types of what is appended to bronze against the table's, and widens them where asked.
+    free = table.source or log.properties(lake.path(table)).get(WIDENING) == "true"
+    retyped = [] if free else list(_retyped(held, rows.schema))
+    if lost or retyped:
+        raise ColumnsChanged(table.key, lost, retyped, bool(table.source))
+
+
+def _schema(path: Path) -> StructType:
+    return log.spark_schema(path) if log.exists(path) else StructType()
+
+
+def _columns_of(flow: Table, lake: Lake) -> list[str]:
+    """Return the columns another stream into the table gives."""
+    from pyspark.sql import SparkSession
+
+    spark, version = SparkSession.getActiveSession(), log.version(lake.upstream_log(flow))
+    if spark is None or version is None:
+        return []
+    none = at_version(spark, lake.upstream_log(flow), version).limit(0)
+    return derived(none, flow, lake, current_static_versions(flow, lake)).columns
+
+
+def _lost(held: DataType, new: DataType, under: str = "") -> Iterator[str]:
+    """Return the columns and fields, by their path, that ``held`` has and ``new`` has not."""
+    if isinstance(held, StructType) and isinstance(new, StructType):
+        there = {field.name.lower(): field.dataType for field in new.fields}
+        for field in held.fields:
+            name = f"{under}{field.name}"
+            if field.name.lower() not in there:
+                yield name
+            else:
+                yield from _lost(field.dataType, there[field.name.lower()], f"{name}.")
+    elif isinstance(held, ArrayType) and isinstance(new, ArrayType):
+        yield from _lost(held.elementType, new.elementType, under)
+    elif isinstance(held, MapType) and isinstance(new, MapType):
+        yield from _lost(held.valueType, new.valueType, under)
+
+
+def _retyped(held: StructType, new: StructType) -> Iterator[str]:
+    known = {field.name.lower(): field.dataType for field in held.fields}
+    for field in new.fields:
+        old = known.get(field.name.lower())
+        if old is not None and not _takes(old, field.dataType):
+            yield f"{field.name} ({old.simpleString()} in the table, {field.dataType.simpleString()} now)"
+
+
+def _takes(held: DataType, new: DataType) -> bool:
+    """Return true where a column holds every value of another type as it is."""
+    if type(held) is not type(new):
+        names = [kind.simpleString() for kind in (new, held)]
+        grows = all(name in WIDER for name in names) and WIDER.index(names[0]) < WIDER.index(names[1])
+        return isinstance(new, NullType) or grows or names == ["float", "double"]
+    if isinstance(held, DecimalType) and isinstance(new, DecimalType):
+        return held.scale >= new.scale and held.precision - held.scale >= new.precision - new.scale
+    # What nested types gain or lack is told by their fields.
+    return True
+
 
 Write = Callable[[Lake, Transaction], None]
 """Writes the quarantine's half of a batch, then the table's one commit, into a lake."""

@@ -1,13 +1,21 @@
-"""``copy_into``: the idempotent batch door, with COPY INTO's clauses and result columns."""
+"""The loaders of notebooks: ``autoload_to_table``, ``copy_into`` and ``create_table_as``."""
 
+import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import TIMES, configured
+from medallion_assets.delta.lease import held
+from medallion_assets.delta.rollback import check_format
+from medallion_assets.session import start_session
+from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
@@ -19,6 +27,52 @@ from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
 from medallion_assets.sources.walking import local_path
+
+
+def create_table_as(
+    table_name: str, query: str | DataFrame, *, replace: bool = False, spark: SparkSession | None = None
+) -> int:
+    """Make a table of what a query gives now; later rows of its inputs never reach it.
+
+    To make one from files with bad records kept aside, use ``copy_into`` on a new table.
+
+    Args:
+        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
+        query: A frame, or Spark SQL; a Delta table in it is named by its path.
+        replace: Rewrites a table that stands; its old rows stay in its history.
+        spark: The session to use; the project's own where it is None.
+
+    Returns:
+        The table's Delta version.
+
+    Raises:
+        SourceError: The table stands already and ``replace`` is false, or its name cannot work.
+        TableBusy: Another process writes the table.
+    """
+    settings, named = current_settings(), NamedTable.of(table_name)
+    path = settings.lake / named.pipeline / named.layer / named.name
+    check_format(settings.lake)
+    with held(named.lease(settings.lake), named.key):
+        if log.exists(path) and not replace:
+            raise SourceError(
+                f"{named.key} stands already, at {path}. CREATE TABLE AS makes a table once: nothing was "
+                "changed. Give replace=True to rewrite it, or use copy_into to append what is new."
+            )
+        rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
+        _write(rows, path, named.key)
+        if spark is None and isinstance(query, str):
+            name_tables(rows.sparkSession, settings.lake)
+    version = log.version(path)
+    assert version is not None
+    return version
+
+
+def _write(rows: DataFrame, path: Path, key: str) -> None:
+    note = json.dumps({"run_id": uuid.uuid4().hex, "table": key, "query": "CTAS"})
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    with configured(rows.sparkSession, TIMES):
+        writer.option("userMetadata", note).save(str(path))
+
 
 MOST_FILES = 1000
 """COPY INTO's own limit on FILES."""
@@ -176,3 +230,41 @@ def _defaults(source_format: str, merge_schema: bool) -> dict[str, Any]:
         "schema_evolution_mode": "addNewColumns" if merge_schema else "failOnNewColumns",
         "mistyped": "QUARANTINE",
     }
+
+
+def autoload_to_table(
+    data_source: str | Path,
+    source_format: str,
+    table_name: str,
+    checkpoint_directory: str | Path,
+    *,
+    spark: SparkSession | None = None,
+    **options: Any,
+) -> LoadResult:
+    """Loads the files that are new at a source into a table, each exactly once.
+
+    Good records reach ``<lake>/<pipeline>/<layer>/<table>``; what cannot be a row stands in
+    ``<lake>/<pipeline>/quarantine/<table>`` with its text, reason and file; what no column takes, in
+    ``_rescued_data``. The schema is inferred and grows with the files unless ``schema`` fixes it.
+
+    Args:
+        data_source: A folder, file or glob.
+        source_format: ``json``, ``csv``, ``parquet``, ``avro``, ``orc``, ``text``, ``xml``, ``binaryFile``.
+        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
+        checkpoint_directory: The folder of this load's own: stream, file ledger and schema versions.
+            Losing it loses and doubles nothing.
+        spark: The session to use; the project's own is started where it is None and something is new.
+        options: Those of ``sources.Source`` (``schema_hints=``, ``infer_column_types=`` …), the format's
+            reader options (``sep=``, ``header=``, ``rowTag=`` …), and both by the names of
+            ``option_names`` (``**{"cloudFiles.schemaHints": ...}``, ``mergeSchema=True`` …).
+
+    Raises:
+        SourceError: An option or the table's name cannot work; nothing was read.
+        TableBusy: Another process writes the table.
+        TableLost: The table is gone, and files are on record as loaded into it.
+        BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
+    """
+    settings, named = current_settings(), NamedTable.of(table_name)
+    source = source_of(named.name, source_format, str(local_path(str(data_source))), options)
+    state = local_path(str(checkpoint_directory))
+    return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

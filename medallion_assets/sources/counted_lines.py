@@ -1,6 +1,9 @@
-"""How many records the lines of a file are: block by block where no line is blank, else line by line."""
+"""How many records the lines of a file are, and the tag its bytes are known by."""
 
+import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, AnyStr, BinaryIO
 
 from medallion_assets.sources.errors import UnreadableFile
@@ -56,3 +59,30 @@ def records_on(line: bytes) -> int:
     if b"\r" in line[:-2]:
         return sum(1 for part in line.splitlines() if part.strip(BLANK))
     return 1 if line.strip(BLANK) else 0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What discovery knows of a file's inside.
+
+    Attributes:
+        tag: SHA-256 of the bytes as they lie on disk.
+        records: Records the file holds; blank lines and a CSV's header are none.
+        layout: How Spark is to get them: ``lines`` and ``native`` as the file lies, ``recoded`` as a plain
+            copy; ``document``, ``cells`` and ``elements`` cut into records first; ``rows`` as Parquet.
+        header: The CSV's column names as one CSV line; the schema of a file that carries its own.
+    """
+
+    tag: str
+    records: int
+    layout: str
+    header: str = ""
+
+
+def tag_of(path: Path) -> str:
+    """Return the SHA-256 of the bytes as they lie on disk."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medallion_assets.delta import log
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.contents import Contents, tag_of
+from medallion_assets.sources.counted_lines import Contents, tag_of
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.errors import FolderDenied, SourceMissing, UnreadableFile
 from medallion_assets.sources.known_files import known_files

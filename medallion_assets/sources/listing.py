@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from medallion_assets.sources.contents import tag_of
+from medallion_assets.sources.counted_lines import tag_of
 from medallion_assets.sources.ledger import Known
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import Named, entries

@@ -1,6 +1,10 @@
-"""A micro-batch of files: each record to the table or its quarantine, each file to the status table."""
+"""A micro-batch of files: each record to the table or its quarantine, each file to the status table.
 
-from collections.abc import Callable, Mapping, Sequence
+A Parquet file whose footer is whole and whose pages are not fails its micro-batch at every retry, and
+every file beside it would wait with it for ever.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -15,22 +19,65 @@ from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
-from medallion_assets.sources.load_records import Loaded, load_whole
-from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.new_ledger import has_new_ledger
-from medallion_assets.sources.options import Source
-from medallion_assets.sources.poison_files import is_of_a_file, unreadable
-from medallion_assets.sources.prefetch import drop_ahead, looked_ahead
-from medallion_assets.sources.replacing import (
-    clear_quarantine,
-    replaces_files,
-    rows_before,
-    superseded,
+from medallion_assets.sources.load_records import (
+    Loaded,
+    drop_ahead,
+    load_whole,
+    looked_ahead,
+    noting_nothing,
+    records_with_schema,
 )
+from medallion_assets.sources.load_target import LoadTarget, has_new_ledger
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
+
+OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
+"""In Spark's errors about the bytes of a file."""
+
+
+def is_of_a_file(error: BaseException) -> bool:
+    """Return true where what failed was the reading of some file."""
+    return isinstance(error, UnreadableFile) or any(word in str(error) for word in OF_A_FILE)
+
+
+def unreadable(
+    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
+) -> dict[str, str]:
+    """Return the files whose records cannot be read, by path, each with what its reader says."""
+    with noting_nothing(place) as aside:
+        return dict(_found(spark, files, aside, transaction))
+
+
+def _found(
+    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
+) -> Iterator[tuple[str, str]]:
+    why = _failure(spark, files, place, transaction)
+    if why and len(files) == 1:
+        yield files[0].path, why
+    elif why:
+        middle = len(files) // 2
+        yield from _found(spark, files[:middle], place, transaction)
+        yield from _found(spark, files[middle:], place, transaction)
+
+
+def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction) -> str:
+    staging = Staging(place.state / "staging", place.source)
+    try:
+        _, records = records_with_schema(spark, files, place, staging, transaction)
+        records.write.format("noop").mode("overwrite").save()
+    except Exception as error:
+        if not is_of_a_file(error):
+            raise
+        return str(error).strip().splitlines()[0][:500]
+    finally:
+        staging.discard()
+    return ""
+
 
 Writer = Callable[[DataFrame | None, Loaded, str], Mapping[str, int]]
 """Commits good rows (None for a batch without files), what is known of them, and a predicate on rows they

@@ -1,24 +1,109 @@
-"""Files' records read once, counted, and written: malformed ones to the quarantine, rows by the writer."""
+"""Files' records read once, counted, and written: malformed ones to the quarantine, rows by the writer.
 
-from collections.abc import Callable, Mapping
+What is looked at early is used only where the micro-batch turns out to ask for just that.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.delta.commit import Transaction
-from medallion_assets.sources.batch_records import records_with_schema
 from medallion_assets.sources.evolution import SchemaDiff
-from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.ledger import Entry, admitted_between
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import OF_REFUSED
-from medallion_assets.sources.reading import partition_keys
-from medallion_assets.sources.schema_versions import fact_of
-from medallion_assets.sources.staging import Staging
-from medallion_assets.sources.table_features import ready_for
+from medallion_assets.sources.reading import PARSED, partition_keys, records_of
+from medallion_assets.sources.schema_versions import fact_of, ready_for
+from medallion_assets.sources.schemas import schema_beforehand, schema_for
+from medallion_assets.sources.select_list import selected
+from medallion_assets.sources.staging import Staging, parse_text_files
+
+
+def records_with_schema(
+    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, staging: Staging, transaction: Transaction
+) -> tuple[SchemaDiff, DataFrame]:
+    """Return what the files ask of the schema, and their records read with it (columns of ``reading``)."""
+    growth = schema_for(spark, place.source, files, staging, place.state / "schemas", transaction)
+    return growth, records_read(spark, files, place.source, growth, staging)
+
+
+def records_read(
+    spark: SparkSession, files: Sequence[Entry], source: Source, growth: SchemaDiff, staging: Staging
+) -> DataFrame:
+    """Return the files' records in the columns of ``reading``, through the source's select list."""
+    records = records_of(spark, files, source, growth.schema, staging)
+    return selected(records, source) if source.select else records
+
+
+@contextmanager
+def noting_nothing(place: LoadTarget) -> Iterator[LoadTarget]:
+    """Return the place with its notes in a folder that goes: a schema version is a write too."""
+    with tempfile.TemporaryDirectory() as folder:
+        versions = place.state / "schemas"
+        copied = Path(folder) / "schemas"
+        copied.mkdir()
+        for file in versions.glob("*.json") if versions.is_dir() else ():
+            (copied / file.name).write_bytes(file.read_bytes())
+        yield replace(place, state=Path(folder))
+
+
+VerbRequest = tuple[str, tuple[Entry, ...]]
+"""A schema as JSON, and the files."""
+
+_BEGUN: dict[Path, tuple[VerbRequest, "Future[ParsedFiles]"]] = {}
+"""By the folder they go to; a table has one writer at a time."""
+
+
+def look_ahead(place: LoadTarget, position: int) -> None:
+    """Read the files of the micro-batch after a position, where the schema for them is known."""
+    drop_ahead(place.state)
+    if place.source.format not in PARSED:
+        return
+    files = admitted_between(place.ledger, place.root, position, position + 1)
+    schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
+    full = [file for file in files if file.records]
+    if schema is None or not full:
+        return
+    keys = partition_keys(files, place.source)
+    own = StructType([field for field in schema.fields if field.name not in keys])
+    thread = ThreadPoolExecutor(1)
+    future = thread.submit(parse_text_files, full, own, place.source, _folder(place.state))
+    thread.shutdown(wait=False)
+    _BEGUN[place.state] = (_asked(full, own), future)
+
+
+def looked_ahead(state: Path, files: Sequence[Entry], schema: StructType) -> ParsedFiles | None:
+    """Return what was made of just these files with this schema, None where there is none; waits for it."""
+    asked, future = _BEGUN.get(state, (None, None))
+    return future.result() if future and asked == _asked(files, schema) else None
+
+
+def drop_ahead(state: Path) -> None:
+    """Remove what was made, once nobody reads it any more."""
+    _, future = _BEGUN.pop(state, (None, None))
+    if future:
+        future.exception()
+    shutil.rmtree(_folder(state), ignore_errors=True)
+
+
+def _folder(state: Path) -> Path:
+    return state / "ahead"
+
+
+def _asked(files: Sequence[Entry], schema: StructType) -> VerbRequest:
+    return schema.json(), tuple(files)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
-from medallion_assets.delta.format import check_format
+from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import app_id, epoch_of
-from medallion_assets.delta.rollback import roll_back, unfinished
+from medallion_assets.delta.progress import refuse_damaged
+from medallion_assets.delta.rollback import check_format, roll_back, unfinished
 from medallion_assets.delta.stream import run_streaming_query
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -25,16 +26,31 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
-from medallion_assets.sources.errors import NewColumns
+from medallion_assets.sources.errors import NewColumns, TableLost
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
-from medallion_assets.sources.load_records import Loaded
-from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.new_ledger import has_new_ledger, ledger_position, not_loaded
-from medallion_assets.sources.preconditions import refuse_unsound
-from medallion_assets.sources.prefetch import look_ahead
+from medallion_assets.sources.load_records import Loaded, look_ahead
+from medallion_assets.sources.load_target import LoadTarget, has_new_ledger, ledger_position, not_loaded
+
+
+def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
+    """Raise where a load would bring less than all that is new, and says what mends it.
+
+    Raises:
+        TableLost: The table is gone, and files are on record as loaded into it.
+        DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
+    """
+    if not log.exists(place.path) and outcomes.any_loaded(place.ledger):
+        raise TableLost(place.key, place.path, place.state, place.quarantine)
+    try:
+        refuse_damaged(checkpoint)
+    except DamagedCheckpoint as error:
+        raise DamagedCheckpoint(
+            f"{place.key}: {error}. Nothing was read or written: remove {checkpoint} and load again; nothing "
+            "is lost or doubled by that."
+        ) from error
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,29 @@
-"""Records that could not be rows: to quarantine with their text, reason and place, or as the source asks."""
+"""Records that could not be rows: kept with their reason and place, and read again once mended."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BooleanType, NumericType, StructField, StructType
 
-from medallion_assets.delta.commit import Transaction, append
-from medallion_assets.sources.bad_records import export
-from medallion_assets.sources.errors import MalformedRecord
-from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.delta.commit import Transaction, append, signed
+from medallion_assets.delta.names import literal, quoted
+from medallion_assets.session.frames import frame_of
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.errors import BatchRefused, MalformedRecord
+from medallion_assets.sources.formats.csv import again_records
+from medallion_assets.sources.formats.csv_records import column_names
+from medallion_assets.sources.formats.csv_rows import RowReader
+from medallion_assets.sources.formats.json import judged_texts
+from medallion_assets.sources.ledger import Entry, export
+from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import OF_REFUSED, from_records
+from medallion_assets.sources.quarantine import FIELDS, OF_REFUSED, from_records, named_as
+from medallion_assets.sources.schema_versions import newest
+from medallion_assets.sources.select_list import selected
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
@@ -33,3 +46,143 @@ def write_malformed(
         entries = from_records(bad, transaction.version, transaction.run_id)
         append(entries, place.quarantine, transaction.of_quarantine)
     bad.unpersist()
+
+
+OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
+KEPT = "'_file_path'"
+EXACT = "DECIMAL(38, 18)"
+"""What numbers are compared in; those with more digits stay rescued."""
+
+
+def unrescue(
+    spark: SparkSession,
+    path: Path,
+    rescued: str,
+    files: Sequence[str],
+    transaction: Transaction,
+    dry_run: bool,
+) -> int:
+    """Fills columns that are NULL from their row's rescued data where the value fits; gives how many rows.
+
+    A field that went into its column leaves the rescued data; a row that has none left has NULL there.
+
+    Args:
+        spark: The session.
+        path: The table.
+        rescued: Its rescued data column.
+        files: Ends of the paths of the landing files concerned; all where there are none.
+        transaction: Who writes.
+        dry_run: Only count.
+    """
+    table = DeltaTable.forPath(spark, str(path))
+    fields = [f for f in table.toDF().schema.fields if f.name not in (*OURS, rescued)]
+    told = f"from_json({quoted(rescued)}, '{FIELDS}')"
+    placed = F.expr(f"array_compact(array({', '.join(_placed(f, told) for f in fields)}))")
+    ends = [F.expr(named_as("_source_file", name)) for name in files]
+    # A map holds one value of a key: what has a key twice would lose one by being written again.
+    keys = F.json_object_keys(quoted(rescued))
+    single = F.size(F.array_distinct(keys)) == F.size(keys)
+    chosen = F.col(quoted(rescued)).isNotNull() & single & (F.size(placed) > 0)
+    if ends:
+        chosen = chosen & F.greatest(F.lit(False), *ends)
+    rows = table.toDF().where(chosen).count()
+    if rows and not dry_run:
+        left = f"map_filter({told}, (k, v) -> NOT array_contains(array_compact(array("
+        left += f"{', '.join(_placed(f, told) for f in fields)})), k))"
+        empty = f"size(map_filter({left}, (k, v) -> k <> {KEPT})) = 0"
+        sets: dict[str, str | Column] = {quoted(f.name): F.expr(_value(f, told)) for f in fields}
+        sets[quoted(rescued)] = F.expr(f"if({empty}, NULL, to_json({left}))")
+        with signed(spark, transaction):
+            table.update(chosen, sets)
+    return rows
+
+
+def _placed(field: StructField, told: str) -> str:
+    name = literal(field.name)
+    return f"if({quoted(field.name)} IS NULL AND {_fitting(field, told)} IS NOT NULL, {name}, NULL)"
+
+
+def _value(field: StructField, told: str) -> str:
+    return f"coalesce({quoted(field.name)}, {_fitting(field, told)})"
+
+
+def _fitting(field: StructField, told: str) -> str:
+    """Return the SQL of the rescued value in the column's type, NULL where that would be another value."""
+    found = f"try_element_at({told}, {literal(field.name)})"
+    value = f"try_variant_get({found}, '$', '{field.dataType.simpleString()}')"
+    text = f"try_variant_get({found}, '$', 'string')"
+    if isinstance(field.dataType, NumericType):
+        # A variant's cast cuts 1.9 to 1 and rounds what has too many digits.
+        return f"if(try_cast({text} AS {EXACT}) = try_cast({value} AS {EXACT}), {value}, NULL)"
+    if isinstance(field.dataType, BooleanType):
+        return f"if(lower({text}) IN ('true', 'false'), {value}, NULL)"
+    return value
+
+
+ID = "_source_file"
+"""While a record is read again its entry's id stands where readers keep the file's path."""
+
+
+def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
+    """Return each entry's record as its source reads it today.
+
+    Args:
+        spark: The session.
+        entries: ``entry_id``, ``repaired`` (the record's text) and ``source_file`` STRING; ``raw_base64``
+            STRING where a text that still has U+FFFD for lost bytes is to stay refused.
+        place: The table's source and where its notes are.
+
+    Returns:
+        The schema's columns, ``_raw`` and ``_reason`` as in ``reading``, ``_source_file``,
+        ``_source_modified_at``, and ``entry_id``.
+
+    Raises:
+        BatchRefused: The format's records have no text to read again.
+    """
+    schema, source = newest(place.state / "schemas"), place.source
+    if schema is None or source.format not in ("json", "xml", "csv"):
+        raise BatchRefused(f"{place.key}: records of {source.format} files cannot be read again from text")
+    when = F.lit(None).cast("timestamp").alias("_source_modified_at")
+    if source.format == "csv":
+        records = _csv_records(spark, entries, place, schema).select("*", when)
+    else:
+        lines = entries.select(F.col("repaired").alias("value"), F.col("entry_id").alias(ID), when)
+        records = judged_texts(lines, source, schema)
+    return _from_their_files(selected(records, source) if source.select else records, entries, place)
+
+
+def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, schema: StructType) -> DataFrame:
+    query = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY sequence"
+    headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, query)}
+    kept = [name for name in ("raw_base64",) if name in entries.columns]
+    found = entries.select("entry_id", "repaired", "source_file", *kept).collect()
+    texts: dict[str, dict[str, str]] = {}
+    for entry in found:
+        texts.setdefault(entry["source_file"], {})[entry["entry_id"]] = entry["repaired"] or ""
+    not_text = {entry["entry_id"] for entry in found if kept and entry["raw_base64"]}
+    reader = RowReader(place.source, schema)
+    tables = [
+        reader.again(records, column_names(headers.get(path, ""), place.source), path, not_text)
+        for path, records in texts.items()
+    ]
+    return again_records(spark, pa.concat_tables([reader.none_again(), *tables]), place.source, schema, ID)
+
+
+def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:
+    turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
+    admitted = f"SELECT path, modified_at AS at, {turn} FROM ledger WHERE status = 'admitted'"
+    told = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
+    times = [(str(r["path"]), r["at"]) for r in ledgers.rows(place.ledger, told)]
+    files = frame_of(entries.sparkSession, times, "source_file STRING, _at TIMESTAMP")
+    known = entries.select("entry_id", "source_file").join(files, "source_file", "left")
+    whole = records.withColumnRenamed(ID, "entry_id").join(known, "entry_id", "left")
+    rescued = place.source.rescued
+    if rescued:
+        # What was rescued names the record's file too.
+        whole = whole.withColumn(rescued, F.replace(rescued, F.col("entry_id"), F.col("source_file")))
+    return whole.select(
+        *(quoted(c) for c in records.columns if c not in (ID, "_source_modified_at")),
+        F.col("source_file").alias("_source_file"),
+        F.col("_at").alias("_source_modified_at"),
+        "entry_id",
+    )

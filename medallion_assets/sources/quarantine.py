@@ -1,4 +1,4 @@
-"""The quarantine's rows: one shape for every table, so that one reader shows them all.
+"""The shape of a quarantine's rows, of the rescued data column, and of a record cut out of a file.
 
 Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON), ``raw_base64`` STRING
 (the record's bytes as they are in its file, where ``row`` cannot show them exactly, else NULL), ``rules``
@@ -7,8 +7,13 @@ ARRAY<STRING>, ``reason_class`` STRING (see ``REASONS``), ``source_file`` STRING
 ``run_id`` STRING, ``quarantined_at`` TIMESTAMP (first seen), ``status`` STRING (``open``, ``replayed``,
 ``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replay_id`` STRING, ``repaired`` STRING (what
 the last replay made of ``row``), ``note`` STRING (why a person discarded it).
+
+Rules as in Auto Loader: a field the schema does not know, one whose value does not fit its column's
+type, and one whose name differs in case only. A key that stands twice gives all its values. NULL where
+nothing was left over. Nested fields are rescued alone; an array or map with a misfit is rescued whole.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
@@ -105,3 +110,39 @@ def held_rows(quarantine: Path, reason: str = "") -> int:
 def _of(refused: DataFrame, column: str, otherwise: Column | None = None) -> Column:
     missing = F.lit(None).cast("string") if otherwise is None else otherwise
     return F.coalesce(F.col(column), missing) if column in refused.columns else missing
+
+
+FIELDS = "map<string,variant>"
+FILE_PATH = '"_file_path":'
+
+
+def written(parts: Column, file: Column) -> Column:
+    """Return ``"name":value`` parts as one JSON object with ``_file_path`` at its end, NULL for no part."""
+    whole = F.concat(F.lit("{"), F.concat_ws(",", parts), F.lit("," + FILE_PATH), as_json(file), F.lit("}"))
+    return F.when(F.size(parts) > 0, whole)
+
+
+def as_json(text: Column) -> Column:
+    """Return a string as a JSON string."""
+    return F.to_json(text.cast("variant"))
+
+
+MOST_SHOWN = 8 << 20
+"""Characters kept of what follows the last whole record; the file has the rest."""
+
+CUT = f": it goes on to the end of the file, and its first {MOST_SHOWN} characters are kept here"
+
+
+@dataclass(frozen=True, slots=True)
+class CutRecord:
+    """A record as JSON, and as it is in its file.
+
+    Attributes:
+        line: The record as JSON on one line.
+        text: Its text in the file.
+        reason: Why it is no record, empty where that is for a reader of JSON to say.
+    """
+
+    line: str
+    text: str
+    reason: str = ""

@@ -18,15 +18,13 @@ from pyspark.sql.types import StructType
 
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.formats.columnar import columnar_records
+from medallion_assets.sources.formats.columnar import binary_records, columnar_records
 from medallion_assets.sources.formats.csv import csv_records
 from medallion_assets.sources.formats.json import json_frame
-from medallion_assets.sources.formats.text_files import text_frame
-from medallion_assets.sources.formats.whole_files import binary_records
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, POSITION
-from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.staging import Staging, text_frame
 
 PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
 PARSED = ("csv", "json", "xml", "text")

@@ -20,8 +20,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import FROM_JSON, NO_FIT, OF_REFUSED
-from medallion_assets.sources.rescue import FILE_PATH, as_json
+from medallion_assets.sources.quarantine import FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source

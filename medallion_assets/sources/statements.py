@@ -11,8 +11,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
-from medallion_assets.sources.copy_into import CopyResult, copy_into
-from medallion_assets.sources.ctas import create_table_as
+from medallion_assets.sources.copy_into import CopyResult, copy_into, create_table_as
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.select_list import DIALECT
 

@@ -13,9 +13,9 @@ from medallion_assets.session import start_session
 from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.batch_records import noting_nothing, records_with_schema
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.load_records import noting_nothing, records_with_schema
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.loaders import chosen_paths, refuse_new_columns
 from medallion_assets.sources.quarantine import OF_REFUSED

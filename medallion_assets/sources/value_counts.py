@@ -18,14 +18,13 @@ import pyarrow.json
 import pyarrow.orc
 import pyarrow.parquet as pq
 
-from medallion_assets.sources.formats.csv_dialect import Dialect, column_names
-from medallion_assets.sources.formats.csv_records import RecordReader
+from medallion_assets.sources.counting import plain_pieces
+from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names
 from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.formats.json_careful import object_of
 from medallion_assets.sources.formats.json_scan import nested_deeply
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.plain_pieces import plain_pieces
 
 BLOCK = 16 << 20
 """Bytes of JSON lines counted at once: one odd line sends its block, not its file, to the slower reader."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from medallion_assets.sources.formats.csv_dialect import Dialect
+from medallion_assets.sources.formats.csv_records import Dialect
 
 OPEN_QUOTE = "malformed CSV: a quote is left open, or text follows it"
 WIDTH = "malformed CSV: not as many cells as the header"

@@ -13,7 +13,7 @@ from medallion_assets.delta import log
 from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.orchestration.sensors import FIRST_PAUSE, LONGEST_PAUSE, requested
 from medallion_assets.pipelines import PIPELINES
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.simulators import land
 from medallion_assets_tests.dagster_home import daemon_up, until
 from medallion_assets_tests.shop import chain, orders_file

@@ -22,9 +22,9 @@ from medallion_assets.settings import Settings
 from medallion_assets.sources import Source, discover, discovery, file_status, known_files
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.known_files import superseded
 from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
 from medallion_assets.sources.load import is_as_counted
-from medallion_assets.sources.replacing import superseded
 from medallion_assets.sources.value_books import ValueBooks
 from medallion_assets.sources.walking import local_path
 

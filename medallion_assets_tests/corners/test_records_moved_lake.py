@@ -10,7 +10,7 @@ from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.reports import files_of
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.settings import Settings
 from medallion_assets.sources import autoload_to_table
 from medallion_assets.sources.errors import SourceError, SourceMissing

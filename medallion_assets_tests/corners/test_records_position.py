@@ -9,10 +9,9 @@ import pytest
 from medallion_assets.delta.batches import Batch, newest, newest_flows, recorded, stamp
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.errors import LakeFormatUnknown
-from medallion_assets.delta.format import FILE, check_format
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.delta.progress import agrees, goes_on
-from medallion_assets.delta.rollback import unfinished
+from medallion_assets.delta.rollback import FILE, check_format, unfinished
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
 from medallion_assets_tests.corners.history_model import Shop, steps_of

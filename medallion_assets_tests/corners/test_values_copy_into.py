@@ -7,7 +7,7 @@ import pytest
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources import autoload_to_table, copy_into
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.unrescue import unrescue
+from medallion_assets.sources.malformed import unrescue
 from medallion_assets_tests.sources.conftest import rescued
 
 ORDERS = [

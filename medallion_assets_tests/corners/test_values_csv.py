@@ -27,14 +27,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from medallion_assets.sources.contents import Contents
+from medallion_assets.sources.counted_lines import Contents
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats import csv_blocks
 from medallion_assets.sources.formats.csv_blocks import Cutter
-from medallion_assets.sources.formats.csv_dialect import Dialect, header_names, header_text
+from medallion_assets.sources.formats.csv_records import Dialect, header_names, header_text
 from medallion_assets.sources.formats.csv_rows import RowReader, csv_contents
 from medallion_assets.sources.formats.exact_cells import CellOptions, arrow_type, exact_value
-from medallion_assets.sources.formats.time_patterns import NotExact
+from medallion_assets.sources.formats.exact_texts import NotExact
 from medallion_assets.sources.formats.typed_cells import ColumnGuess, typed_cells
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType
 
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.formats.exact_numbers import Misfit
+from medallion_assets.sources.formats.exact_texts import Misfit
 from medallion_assets.sources.formats.json_scan import scan
 from medallion_assets.sources.formats.json_types import shape_of
 from medallion_assets.sources.formats.json_values import typed_value

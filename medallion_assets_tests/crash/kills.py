@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import chosen
 from medallion_assets.lake.paths import Lake
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.settings import Settings

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from medallion_assets.declare import Pipeline, keep_changes, stream
-from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import chosen
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pipelines import PIPELINES

@@ -4,9 +4,8 @@ import zlib
 
 import pytest
 
-from medallion_assets.delta.damage import refuse_damaged
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.delta.progress import committed_position, forget, query_id
+from medallion_assets.delta.progress import committed_position, forget, query_id, refuse_damaged
 
 OFFSET = 'v1\n{"batchWatermarkMs":0}\n{"sourceVersion":1,"reservoirVersion":7,"index":-1}\n'
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.session import start_session
 from medallion_assets_tests.faults.trial import ReplayPlan
 

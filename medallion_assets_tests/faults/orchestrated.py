@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from medallion_assets.declare.order import chosen
+from medallion_assets.declare.pipeline import chosen
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.orchestration import metadata as report
@@ -19,7 +19,7 @@ from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.runs.run import run_tables
-from medallion_assets.runtime.has_work import why_not
+from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
 from medallion_assets.sources import ledger as ledgers

@@ -7,7 +7,7 @@ import pytest
 
 from medallion_assets.delta.errors import TableBusy
 from medallion_assets.delta.lease import held
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.faults.trial import fault
 
 COMMITS = [

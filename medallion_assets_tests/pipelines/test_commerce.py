@@ -97,7 +97,7 @@ def forget_the_last_commit(lake):
 
 
 def test_a_run_killed_before_its_checkpoints_commit_equals_an_undisturbed_one(lake, run, spark, tmp_path):
-    from medallion_assets.declare.order import chosen
+    from medallion_assets.declare.pipeline import chosen
     from medallion_assets.lake.paths import Lake
 
     tables = chosen(PIPELINES, ["commerce"])

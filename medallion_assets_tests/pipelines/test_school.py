@@ -79,10 +79,10 @@ def test_instructors_are_counted_over_files_with_other_column_orders(drop, run, 
 
 
 def test_nothing_new_changes_no_version_and_starts_no_jvm(lake, run, no_spark):
-    from medallion_assets.declare.order import chosen
+    from medallion_assets.declare.pipeline import chosen
     from medallion_assets.delta import log
     from medallion_assets.pipelines import PIPELINES
-    from medallion_assets.runs.refresh import refresh
+    from medallion_assets.runs.run import refresh
 
     land("school", lake.settings.landing, 1)
     run("school")

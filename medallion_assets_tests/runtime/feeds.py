@@ -4,7 +4,7 @@ from medallion_assets.declare import Pipeline, keep_changes, stream
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.conservation import balance
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.settings import Settings
 from medallion_assets_tests.shop import json_lines
 

@@ -4,7 +4,7 @@ import pytest
 
 from medallion_assets.declare import Pipeline
 from medallion_assets.quality.conservation import balance
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import orders_of, totals_file
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, stream
 from medallion_assets.delta import log
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import ABOVE_ZERO, bought, json_lines, orders_of
 
 pytestmark = pytest.mark.spark

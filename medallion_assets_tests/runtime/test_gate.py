@@ -6,7 +6,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare import Pipeline, expect, stream, unique
 from medallion_assets.declare.errors import DeclarationError, GateClosed
 from medallion_assets.delta import log
-from medallion_assets.runtime import correct, strategy, write
+from medallion_assets.runtime import recompute as correct
+from medallion_assets.runtime import strategy, write
 from medallion_assets_tests.shop import ABOVE_ZERO, orders_file, orders_of
 
 pytestmark = pytest.mark.spark

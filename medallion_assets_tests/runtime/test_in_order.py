@@ -5,7 +5,7 @@ import random
 import pytest
 
 from medallion_assets.delta.batches import recorded
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.runtime.feeds import loaded, model_rows, people, sortable, table_rows
 from medallion_assets_tests.shop import json_lines
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare import Pipeline, expect, stream
 from medallion_assets.delta import log
 from medallion_assets.quality.conservation import balance
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.simulators import land
 from medallion_assets_tests.shop import json_lines
 

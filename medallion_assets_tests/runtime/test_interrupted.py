@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Layout, Pipeline, expect, keep_changes, static, stream
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.runtime import by_hand
 from medallion_assets_tests.shop import json_lines
 

@@ -4,7 +4,7 @@ import pytest
 
 from medallion_assets.declare import Pipeline, static, stream
 from medallion_assets.quality.conservation import balance
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import bought, json_lines, orders_of
 
 pytestmark = pytest.mark.spark

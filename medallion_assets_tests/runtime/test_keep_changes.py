@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from medallion_assets.declare import keep_changes
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.quality.conservation import balance
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.runtime.feeds import loaded, model_rows, people, sortable, table_rows
 from medallion_assets_tests.shop import json_lines
 

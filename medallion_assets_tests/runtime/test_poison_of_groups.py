@@ -9,7 +9,7 @@ from medallion_assets.declare import Pipeline, stream
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark

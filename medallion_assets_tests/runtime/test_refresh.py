@@ -7,7 +7,7 @@ import pytest
 from medallion_assets.declare import Pipeline, expect
 from medallion_assets.declare.errors import ExpectationFailed
 from medallion_assets.quality.conservation import balance
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import orders_and_sales, totals_file
 
 pytestmark = pytest.mark.spark

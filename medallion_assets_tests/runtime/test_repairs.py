@@ -4,7 +4,7 @@ import pytest
 
 from medallion_assets.declare import Pipeline, keep_changes, stream
 from medallion_assets.quarantine.choice import QuarantineFilter
-from medallion_assets.replay import strategies as engine
+from medallion_assets.replay import replay as engine
 from medallion_assets.replay.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order
 

@@ -6,8 +6,7 @@ import pytest
 
 from medallion_assets.declare import expect
 from medallion_assets.declare.errors import ReplayRefused
-from medallion_assets.quarantine.choice import QuarantineFilter
-from medallion_assets.quarantine.discard import discard
+from medallion_assets.quarantine.choice import QuarantineFilter, discard
 from medallion_assets.replay.replay import replay
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order
 

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare import Layout, Pipeline, static, stream
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.delta import log
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark

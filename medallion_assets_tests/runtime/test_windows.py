@@ -13,7 +13,7 @@ from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark

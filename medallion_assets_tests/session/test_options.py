@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from medallion_assets.session.archive import ATTEMPTS, WHOLE_BYTES, archive_flags
-from medallion_assets.session.options import SAFE, TUNED, session_options
+from medallion_assets.session.start import ATTEMPTS, SAFE, TUNED, WHOLE_BYTES, archive_flags, session_options
 
 JARS = [Path("a.jar"), Path("b.jar")]
 

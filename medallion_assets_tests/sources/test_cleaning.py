@@ -6,7 +6,7 @@ import pytest
 
 from medallion_assets.declare import Pipeline
 from medallion_assets.reports import files_of
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.runs.run import refresh
 from medallion_assets.sources import Source
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.errors import SourceError

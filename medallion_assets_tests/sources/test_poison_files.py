@@ -14,8 +14,8 @@ from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import every_file_taken
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
-from medallion_assets.reports.files import files_of
-from medallion_assets.runs.refresh import refresh
+from medallion_assets.reports.state import files_of
+from medallion_assets.runs.run import refresh
 from medallion_assets.sources import autoload_to_table
 from medallion_assets_tests.shop import json_lines
 

@@ -1,4 +1,4 @@
-"""Parquet, ORC and Avro: files that carry their own columns and types, matched by exact name."""
+"""Parquet, ORC, Avro and binary files: read with their own columns and types, matched by exact name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,11 +11,13 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    LongType,
     MapType,
     NullType,
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from medallion_assets.delta.names import RESERVED, quoted
@@ -24,9 +26,35 @@ from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import AS_JSON, NO_FIT
-from medallion_assets.sources.rescue import as_json, written
+from medallion_assets.sources.quarantine import AS_JSON, NO_FIT, as_json, written
 from medallion_assets.sources.staging import Staging
+
+BINARY = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("modificationTime", TimestampType()),
+        StructField("length", LongType()),
+        StructField("content", BinaryType()),
+    ]
+)
+"""Spark's own columns for this format; they never change."""
+
+
+def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging) -> DataFrame:
+    """Return one row per file, with its bytes; columns of ``reading``."""
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    found = reader.load([staging.readable(file) for file in files])
+    return found.select(
+        staging.original().alias("path"),
+        "modificationTime",
+        "length",
+        "content",
+        F.lit(None).cast("string").alias("_raw"),
+        F.lit(None).cast("string").alias("_reason"),
+        staging.original().alias("_source_file"),
+        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+    )
+
 
 EXACT_JSON = {**AS_JSON, "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 

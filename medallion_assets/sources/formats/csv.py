@@ -16,7 +16,7 @@ from medallion_assets.sources.counting import BROKEN
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_rows import NOTES, RowReader
 from medallion_assets.sources.formats.json import FROM
-from medallion_assets.sources.formats.parquet_part import ParquetPart
+from medallion_assets.sources.formats.parsed_files import ParquetPart
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, POSITION

@@ -17,13 +17,13 @@ import pyarrow.csv
 
 from medallion_assets.sources.counted_lines import LONGEST_LINE
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.csv_dialect import Dialect
 from medallion_assets.sources.formats.csv_marks import Marks, Positions, line_breaks, undecodable
 from medallion_assets.sources.formats.csv_records import (
     LINE_END,
     NO_HEADER,
     NOT_TEXT,
     WIDTH,
+    Dialect,
     Record,
     RecordReader,
 )

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from medallion_assets.sources.formats.csv_dialect import Dialect
-from medallion_assets.sources.formats.csv_records import CR, LF
+from medallion_assets.sources.formats.csv_records import CR, LF, Dialect
 
 Positions = npt.NDArray[np.int64]
 

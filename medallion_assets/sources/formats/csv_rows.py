@@ -11,16 +11,24 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructField, StructType
 
-from medallion_assets.sources.contents import Contents, tag_of
+from medallion_assets.sources.counted_lines import Contents, tag_of
 from medallion_assets.sources.errors import SourceError, UnreadableFile
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.csv_blocks import Block, Cutter, Refused
-from medallion_assets.sources.formats.csv_dialect import Dialect, column_names, has_header, header_text
-from medallion_assets.sources.formats.csv_file import CsvFile
-from medallion_assets.sources.formats.csv_records import NO_HEADER, NOT_TEXT, OPEN_QUOTE, RecordReader
+from medallion_assets.sources.formats.csv_records import (
+    NO_HEADER,
+    NOT_TEXT,
+    OPEN_QUOTE,
+    Dialect,
+    RecordReader,
+    column_names,
+    has_header,
+    header_text,
+)
 from medallion_assets.sources.formats.exact_cells import CellOptions, arrow_type
 from medallion_assets.sources.formats.typed_cells import ColumnGuess, typed_cells
 from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.opening import CsvFile
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import NO_FIT
 

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from medallion_assets.sources.formats.time_patterns import NotExact, iso_text
+from medallion_assets.sources.formats.exact_texts import NotExact, iso_text
 
 WHOLE: dict[type[DataType], int] = {ByteType: 7, ShortType: 15, IntegerType: 31, LongType: 63}
 """Bits of the whole types."""

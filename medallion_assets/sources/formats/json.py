@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from medallion_assets.delta.names import no_pattern, quoted
-from medallion_assets.sources.cut_records import CutRecord
 from medallion_assets.sources.formats.json_careful import (
     JUDGED,
     LEFT,
@@ -37,8 +36,7 @@ from medallion_assets.sources.formats.parsed_files import (
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import BYTES, NO_FIT, POSITION
-from medallion_assets.sources.rescue import FILE_PATH, as_json
+from medallion_assets.sources.quarantine import BYTES, FILE_PATH, NO_FIT, POSITION, CutRecord, as_json
 
 FROM = StructType(
     [StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType())]

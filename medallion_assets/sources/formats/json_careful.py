@@ -12,8 +12,7 @@ from pyspark.sql.types import StructType
 from medallion_assets.sources.formats.json_scan import NotJson, Value, scan, skip_blank
 from medallion_assets.sources.formats.json_types import shape_of
 from medallion_assets.sources.formats.json_values import take_object
-from medallion_assets.sources.quarantine import BYTES, NO_FIT, POSITION
-from medallion_assets.sources.rescue import FILE_PATH
+from medallion_assets.sources.quarantine import BYTES, FILE_PATH, NO_FIT, POSITION
 
 NOT_UTF8 = "not valid UTF-8"
 MALFORMED = "malformed JSON"

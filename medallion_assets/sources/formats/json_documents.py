@@ -11,11 +11,11 @@ from json import JSONDecodeError
 from pathlib import Path
 
 from medallion_assets.sources.counted_lines import LONGEST_LINE
-from medallion_assets.sources.cut_records import CUT, MOST_SHOWN, CutRecord
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.json_careful import MALFORMED
 from medallion_assets.sources.formats.json_scan import NotJson, scan
 from medallion_assets.sources.opening import Wrapping
+from medallion_assets.sources.quarantine import CUT, MOST_SHOWN, CutRecord
 
 WINDOW = 1 << 20
 LINE_END = re.compile(r"\r\n|\r|\n")

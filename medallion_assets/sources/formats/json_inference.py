@@ -28,12 +28,12 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.sources.counted_lines import BLANK
+from medallion_assets.sources.formats.exact_texts import LARGEST
 from medallion_assets.sources.formats.json_careful import object_of
 from medallion_assets.sources.formats.json_scan import Value, nested_deeply
 from medallion_assets.sources.formats.json_typed import is_rounded, objects_on_lines, rounded
 from medallion_assets.sources.formats.json_values import is_text
 from medallion_assets.sources.formats.parsed_files import pieces_of, whole_lines
-from medallion_assets.sources.formats.text_times import LARGEST
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 

@@ -19,7 +19,7 @@ import pyarrow.json
 from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, StringType, StructType
 
 from medallion_assets.sources.counted_lines import BLANK
-from medallion_assets.sources.formats.exact_numbers import Misfit, floating_number
+from medallion_assets.sources.formats.exact_texts import Misfit, floating_number
 from medallion_assets.sources.formats.json_types import TIMES, ZONE, decoded_object, shape_of
 from medallion_assets.sources.formats.json_values import types_in
 

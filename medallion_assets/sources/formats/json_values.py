@@ -34,14 +34,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from medallion_assets.sources.formats.exact_numbers import (
+from medallion_assets.sources.formats.exact_texts import (
+    LARGEST,
+    MICROS,
     Misfit,
+    date_days,
     decimal_number,
     floating_number,
+    timestamp_micros,
     whole_number,
 )
 from medallion_assets.sources.formats.json_scan import Value
-from medallion_assets.sources.formats.text_times import LARGEST, MICROS, date_days, timestamp_micros
 
 BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 

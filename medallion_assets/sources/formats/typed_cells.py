@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.sources.formats.exact_cells import CellOptions, arrow_type, exact_value
-from medallion_assets.sources.formats.time_patterns import NotExact
+from medallion_assets.sources.formats.exact_texts import NotExact
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from xml.parsers import expat
 
-from medallion_assets.sources.cut_records import CUT, MOST_SHOWN, CutRecord
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import CUT, MOST_SHOWN, CutRecord
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 CHUNK = 1 << 16

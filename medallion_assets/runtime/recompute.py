@@ -2,6 +2,9 @@
 
 Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
 so that a change reaches the table however it came about, and doing it twice is doing it once.
+
+Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
+so that a change reaches the table however it came about, and doing it twice is doing it once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,29 +14,67 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.declare.expectations import expect
 from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.scd import START_AT
 from medallion_assets.declare.table import Table, other_flows
 from medallion_assets.delta import log, working
 from medallion_assets.delta.changes import VersionRange
-from medallion_assets.delta.commit import Transaction, append
-from medallion_assets.delta.keys import of_keys
-from medallion_assets.delta.merge import GONE, upsert
-from medallion_assets.delta.names import quoted
+from medallion_assets.delta.commit import GONE, Transaction, append, upsert
+from medallion_assets.delta.names import of_keys, quoted
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import position
-from medallion_assets.lake.static_versions import at_version, current_static_versions
-from medallion_assets.quality.bounds import refuse_beyond_bounds
+from medallion_assets.lake.position import HELD_AT, at_version, current_static_versions, position
 from medallion_assets.quality.derive import derived
 from medallion_assets.quality.history import states
-from medallion_assets.quality.judge import counted, judged, written_columns
-from medallion_assets.quarantine.held_poison import sound
-from medallion_assets.quarantine.identity import identity_of
-from medallion_assets.quarantine.quarantined import replace_quarantined
+from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds, written_columns
+from medallion_assets.quarantine.entries import identity_of, leaving
+from medallion_assets.quarantine.poison import sound
+from medallion_assets.quarantine.quarantined import JUDGED, replace_quarantined
 from medallion_assets.quarantine.repairs import in_force, text_columns
-from medallion_assets.runtime.columns import joining
-from medallion_assets.runtime.previous_counts import as_found, as_judged
-from medallion_assets.runtime.write import Prepared
+from medallion_assets.runtime.write import Prepared, joining
+from medallion_assets.sources.quarantine import TRIED
+
+
+def as_judged(before: DataFrame, table: Table) -> dict[str, int]:
+    """Return how the rows were counted: one that waits in quarantine was no row, whatever rules say now."""
+    if TRIED in before.columns:
+        waits = expect("waits", f"NOT coalesce({TRIED}, false)")
+        then = replace(table, expectations=(*table.expectations, waits))
+        return counted(judged(before, then, None), table)
+    return counted(judged(before, table, None), table)
+
+
+def as_found(
+    before: DataFrame, table: Table, lake: Lake, keys: DataFrame | None, static_versions: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how the rows were counted where each met the version of a static input its own batch met.
+
+    Judged again by one version, a row could be good that is held, and its later ones duplicates: so rows
+    and entries are counted where they stand, and what is neither, nor let go, was a duplicate.
+    """
+    counts, own = as_judged(before, table), static_versions.get(table.key)
+    if not _met_several_versions(table) or own is None:
+        return counts
+    spark = before.sparkSession
+    rows = at_version(spark, lake.path(table), own)
+    if keys is not None:
+        rows = of_keys(rows, keys)
+    good, held = rows.count(), _held(before, table, lake, keys, static_versions)
+    moved = counts["good"] - good + counts["quarantine"] - held
+    return counts | {"good": good, "quarantine": held, "duplicate": counts["duplicate"] + moved}
+
+
+def _held(
+    before: DataFrame, table: Table, lake: Lake, keys: DataFrame | None, static_versions: Mapping[str, int]
+) -> int:
+    version, path = static_versions.get(HELD_AT), lake.quarantine(table)
+    if version is None or not log.exists(path):
+        return 0
+    return leaving(at_version(before.sparkSession, path, version).where(JUDGED), keys).count()
+
+
+def _met_several_versions(table: Table) -> bool:
+    return any(read.unmatched in ("keep", "quarantine") and not read.follow for _, read in table.reads)
 
 
 @dataclass(frozen=True)
