@@ -5,30 +5,34 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.delta.names import no_pattern
 from medallion_assets.sources.counting import plain_pieces
-from medallion_assets.sources.formats.csv import csv_parts
-from medallion_assets.sources.formats.footers import copy_exactly
-from medallion_assets.sources.formats.json import FROM, TEXTS, parse_json_files, rows_frame
-from medallion_assets.sources.formats.json_careful import NOT_UTF8, CarefulReader, refused_bytes
+from medallion_assets.sources.formats.csv_rows import parse_csv_files
+from medallion_assets.sources.formats.exact_copy import copy_exactly
+from medallion_assets.sources.formats.json_rows import (
+    NOT_UTF8,
+    CarefulReader,
+    parse_json_files,
+    refused_bytes,
+)
 from medallion_assets.sources.formats.parsed_files import (
     Parsed,
     ParsedFiles,
+    line_tasks,
     parse_files,
     with_positions,
     written_as,
 )
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import OF_REFUSED, CutRecord
+from medallion_assets.sources.quarantine import CutRecord
 
 TEXT = StructType([StructField("value", StringType())])
 """Spark's own column for text; it never changes."""
@@ -37,7 +41,7 @@ TEXT = StructType([StructField("value", StringType())])
 def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source, folder: Path) -> ParsedFiles:
     """Write the records of CSV, JSON, XML or text files to Parquet files in a folder, typed by the schema."""
     if source.format == "csv":
-        return ParsedFiles(csv_parts(files, schema, source, folder))
+        return parse_csv_files(files, schema, source, folder)
     if source.format != "text":
         return parse_json_files(files, schema, source, folder)
     whole = source.option("wholetext", default="false") == "true"
@@ -58,7 +62,7 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
         judged = [CarefulReader(TEXT, False, False).table(refused, places)] if refused else []
         return Parsed([file], rows, judged, len(block))
 
-    return parse_files(files, source, parse, folder, whole)
+    return parse_files(line_tasks(files, source, parse, whole), folder)
 
 
 def _text_of(line: bytes) -> str | None:
@@ -66,17 +70,6 @@ def _text_of(line: bytes) -> str | None:
         return line.decode()
     except UnicodeDecodeError:
         return None
-
-
-def text_frame(spark: SparkSession, parts: ParsedFiles, source: Source) -> DataFrame:
-    """Return one row per line, blank ones too, or per file with ``wholetext``; columns of ``reading``."""
-    frames = []
-    if parts.rows:
-        frames.append(rows_frame(spark, parts, TEXT, source))
-    if parts.judged:
-        columns = [*TEXT.fields, *TEXTS.fields, *FROM.fields]
-        frames.append(spark.read.schema(StructType(columns)).parquet(*map(no_pattern, parts.judged)))
-    return reduce(DataFrame.unionByName, frames).select("value", *OF_REFUSED, *FROM.names)
 
 
 PLAIN_PATH = re.compile(r"[\w /.@=,~-]+", re.ASCII)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from fastavro.schema import expand_schema
 
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.exact_copy import ROWS_AT_ONCE
 
+ROWS_AT_ONCE = 50_000
 PRIMITIVE = {
     "null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
     "double": pa.float64(), "bytes": pa.binary(), "string": pa.string(), "enum": pa.string(),

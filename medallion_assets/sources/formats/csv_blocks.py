@@ -6,16 +6,17 @@ splits the strict records into cells, and must find as many as were cut.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from medallion_assets.sources.counted_lines import LONGEST_LINE
+from medallion_assets.sources.counted_lines import LONGEST_LINE, Contents, tag_of
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_marks import Marks, Positions, line_breaks, undecodable
 from medallion_assets.sources.formats.csv_records import (
@@ -26,7 +27,11 @@ from medallion_assets.sources.formats.csv_records import (
     Dialect,
     Record,
     RecordReader,
+    has_header,
+    header_text,
 )
+from medallion_assets.sources.opening import CsvFile
+from medallion_assets.sources.options import Source
 
 
 class Refused(NamedTuple):
@@ -65,6 +70,10 @@ class Block:
     def text(self, begin: int, end: int) -> bytes:
         """Return the text of a record without its line end."""
         return self.data[begin:end].removesuffix(b"\n").removesuffix(b"\r")
+
+    def by_name(self, names: Sequence[str], dialect: Dialect) -> dict[str, pa.Array]:
+        """Return the rows' cells by the names of their columns."""
+        return dict(zip(names, self.cells(len(names), dialect), strict=True)) if len(self.begins) else {}
 
     def cells(self, width: int, dialect: Dialect) -> list[pa.Array]:
         """Return the rows' cells, an array of strings for each column; NULL where nothing stands."""
@@ -249,3 +258,16 @@ def _after(data: bytes, end: int) -> int:
     """Return where the line end at a position ends."""
     found = LINE_END.match(data, end)
     return found.end() if found else end
+
+
+def csv_contents(path: Path, source: Source) -> Contents:
+    """Return a CSV file's tag, its count of records and its header.
+
+    The count is of the records' ends; the rows that are held against it are what pyarrow makes of them.
+    """
+    cutter = Cutter(Dialect.of(source), has_header(source))
+    records = sum(block.records for block in cutter.blocks(CsvFile(path, source).pieces()))
+    names = [f"_c{n}" for n in range(cutter.width)]
+    return Contents(
+        tag_of(path), records, "cells", header_text((cutter.first or []) if has_header(source) else names)
+    )

@@ -7,8 +7,9 @@ as a nanosecond in a TIMESTAMP, is NULL in the copy and stands as JSON in ``MISF
 
 import base64
 import json
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ import pyarrow.parquet as pq
 
 from medallion_assets.delta.names import RESERVED
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.avro import ROWS_AT_ONCE, avro_batches, avro_blocks
 
 MISFITS = f"{RESERVED}misfits"
 """Column of a copy: by a column's name, the JSON text of the value that the column cannot hold."""
 
 NAMES = b"medallion.names"
-ROWS_AT_ONCE = 50_000
 MOST_DIGITS = 38
 NEVER = pa.string()
 """What a type becomes that no column can hold: its values as JSON."""
@@ -229,3 +230,85 @@ def _as_instant(kind: pa.DataType) -> pa.DataType:
     return (
         pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) else _nested(kind, _as_instant) or kind
     )
+
+
+BATCHES: dict[str, Callable[[Path], tuple[pa.Schema, Iterator[pa.RecordBatch]]]] = {
+    "parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches,
+}  # fmt: skip
+
+
+def footer(path: Path, source_format: str) -> tuple[int, str, str]:
+    """Return a Parquet, ORC or Avro file's rows, layout (as in ``Contents``) and schema as text.
+
+    Files of equal layout and text share a reader. The layout is ``rows`` where Spark reads a copy.
+
+    Raises:
+        UnreadableFile: The file is empty, truncated, of another kind, or of a schema no table can have.
+    """
+    try:
+        rows, exact, schema = {"parquet": _parquet, "orc": _orc, "avro": _avro}[source_format](path)
+    except UnreadableFile:
+        raise
+    except Exception as broken:
+        # The readers raise whatever they trip over in a damaged file.
+        reason = str(broken) or type(broken).__name__
+        raise UnreadableFile(f"not a whole {source_format} file: {reason}") from broken
+    # The types alone: what writers note beside them differs from file to file.
+    bare = pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
+    return rows, "native" if exact else "rows", str(bare)
+
+
+def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
+    """Write a Parquet copy of a file that Spark reads with the values the file has.
+
+    Raises:
+        UnreadableFile: Its rows cannot be read.
+    """
+    try:
+        write_copy(*BATCHES[source_format](path), copy)
+    except UnreadableFile as broken:
+        raise UnreadableFile(f"{path} cannot be read: {broken}") from broken
+    except Exception as broken:
+        if isinstance(broken, OSError) and broken.errno:
+            raise
+        # Its counts were whole; inside, a reader raises whatever it trips over.
+        reason = str(broken) or type(broken).__name__
+        raise UnreadableFile(f"{path} cannot be read as {source_format}: {reason}") from broken
+
+
+def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:
+    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    exact = is_read_exactly(file.schema_arrow) and not has_odd_columns(file.metadata)
+    return file.metadata.num_rows, exact, file.schema_arrow
+
+
+def _orc(path: Path) -> tuple[int, bool, pa.Schema]:
+    file = pyarrow.orc.ORCFile(path)
+    # ORC keeps nanoseconds, of which Spark would cut what is below a microsecond.
+    timed = [f.name for f in file.schema if "timestamp" in str(f.type)]
+    seconds = pa.schema([f for f in file.schema if f.name not in timed])
+    exact = is_read_exactly(pa.schema([*seconds, *(pa.field(name, pa.int64()) for name in timed)]))
+    # Of some other names Spark's reader makes columns of NULL.
+    exact = exact and all(re.fullmatch(r"[\w.]+", name) for name in file.schema.names)
+    return file.nrows, exact and not (timed and _has_nanoseconds(file, timed)), file.schema
+
+
+def _has_nanoseconds(file: pyarrow.orc.ORCFile, timed: list[str]) -> bool:
+    try:
+        for stripe in range(file.nstripes):
+            for values in file.read_stripe(stripe, columns=timed).columns:
+                if not pa.types.is_timestamp(values.type):
+                    return True
+                whole = values.cast(pa.timestamp("us"), safe=False).cast(values.type)
+                if not pc.all(pc.equal(whole, values), min_count=0).as_py():
+                    return True
+    except pa.ArrowInvalid as error:
+        if "out of range" not in str(error):
+            raise
+        # Years that pyarrow's nanoseconds cannot hold are Spark's to read.
+    return False
+
+
+def _avro(path: Path) -> tuple[int, bool, pa.Schema]:
+    schema, records = avro_blocks(path)
+    return records, False, schema
