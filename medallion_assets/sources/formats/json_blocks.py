@@ -27,14 +27,12 @@ from medallion_assets.sources.formats.typed_columns import usual_form, usual_val
 ISO = TextOptions()
 PARSED_AT_ONCE = 4 << 20
 """Bytes; a longer record is left to the careful reader."""
-
 FEW = 64
 """Lines that are not worth another try of the parser where one of them does not fit."""
 
 MISFIT = (msgspec.MsgspecError, ValueError, RecursionError)
 KEPT = (b'"', b"n")
 """How a string begins, and null: a column of strings takes any other value as its text."""
-
 LONG_RUN = 16
 """Digits and points; a number with fewer comes back from a double as it was written."""
 
