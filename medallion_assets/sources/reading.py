@@ -88,7 +88,7 @@ def _read(
     spark: SparkSession, files: list[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
     if source.format in PARSED:
-        return parsed_frame(spark, staging.parsed(files, schema), source, schema)
+        return parsed_frame(spark, staging.parsed(spark, files, schema), source, schema)
     if source.format == "binaryFile":
         return binary_records(spark, files, staging)
     return columnar_records(spark, files, source, schema, staging)
