@@ -30,7 +30,6 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.sources.counted_lines import Contents
-from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats import csv_blocks
 from medallion_assets.sources.formats.csv_blocks import Cutter, csv_contents
 from medallion_assets.sources.formats.csv_records import Dialect, header_names, header_text
@@ -114,14 +113,22 @@ def test_what_the_standard_library_writes_is_read_back_and_each_line_number_is_t
     assert [int(record[0]) for record in found] == [1 + sum(sizes[:n]) for n in range(len(sizes))]
 
 
-def test_a_file_of_any_size_is_read_in_blocks_and_a_record_that_never_ends_is_refused(monkeypatch):
+def test_a_file_of_any_size_is_read_in_blocks_and_what_follows_a_quote_that_never_ends_is_refused(
+    monkeypatch,
+):
     pieces = (b'"1","two\nlines"\n' * 1000 for _ in range(300))
     sizes = [len(block.data) for block in Cutter(Dialect(), False).blocks(pieces)]
     assert max(sizes) < 2 * 16_000
     monkeypatch.setattr(csv_blocks, "LONGEST_LINE", 1 << 20)
     endless = (b"x,y,z\n" * 1000 for _ in range(1000))
-    with pytest.raises(UnreadableFile, match="line 2 has"):
-        list(Cutter(Dialect(), True).blocks(piece for part in ([b'a\n"'], endless) for piece in part))
+    monkeypatch.setattr(csv_blocks, "MOST_SHOWN", 10)
+    pieces = (piece for part in ([b'a\n1\n2\n"'], endless) for piece in part)
+    blocks = list(Cutter(Dialect(), True).blocks(pieces))
+    rows = [cell for block in blocks for column in block.cells(1, Dialect()) for cell in column.to_pylist()]
+    (refused,) = [(b.text(r.begin, r.end), r.line, r.problem) for b in blocks for r in b.refused]
+    assert (rows, refused[:2]) == (["1", "2"], (b'"x,y,z\nx,y', 4))
+    assert "it goes on to the end of the file" in refused[2]
+    assert max(len(block.data) for block in blocks) < 2 << 20
 
 
 @settings(deadline=None)

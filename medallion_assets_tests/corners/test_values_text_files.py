@@ -21,8 +21,8 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructField, St
 
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.formats import json_scan, parsed_files
+from medallion_assets.sources.formats.text_files import TEXT, parse_text_files
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.staging import TEXT, parse_text_files
 
 COLUMNS = StructType(
     [

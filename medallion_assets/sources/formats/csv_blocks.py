@@ -23,6 +23,7 @@ from medallion_assets.sources.formats.csv_records import (
     LINE_END,
     NO_HEADER,
     NOT_TEXT,
+    OPEN_QUOTE,
     WIDTH,
     Dialect,
     Record,
@@ -32,6 +33,7 @@ from medallion_assets.sources.formats.csv_records import (
 )
 from medallion_assets.sources.opening import CsvFile
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import CUT, MOST_SHOWN
 
 
 class Refused(NamedTuple):
@@ -134,35 +136,32 @@ class Cutter:
     def blocks(self, pieces: Iterable[bytes]) -> Iterator[Block]:
         """Return the records of a file's pieces, which are UTF-8; a header is not among them.
 
+        A record that is too long to be held, most likely one whose quote is never closed, is refused together
+        with all that follows: whether a line behind it is a record or part of a cell, nobody can say.
+
         Raises:
-            UnreadableFile: A record is longer than any reader can hold.
+            UnreadableFile: No record is before one that is too long to be held, or that one is whole.
         """
-        data, carried = bytearray(), 0
+        data, carried, records = bytearray(), 0, 0
         for piece in pieces:
             data += piece
             # A record over many pieces is looked at again only once it has doubled: linear in all.
-            if len(data) >= 2 * carried:
-                block, rest = self._block(bytes(data), final=False)
-                self._refuse_long(block)
-                yield block
-                del data[:rest]
-                carried = len(data)
-            if len(data) >= LONGEST_LINE and carried == len(data):
-                raise self._too_long(self.line)
-        block, _ = self._block(bytes(data), final=True)
-        self._refuse_long(block)
-        yield block
+            if len(data) < min(2 * carried, LONGEST_LINE):
+                continue
+            block, rest = self._block(bytes(data), final=False)
+            yield _of_bounded(block)
+            del data[:rest]
+            carried, records = len(data), records + block.records
+            if carried >= LONGEST_LINE:
+                if not records:
+                    raise _too_long(self.line)
+                yield self._rest(bytes(data[:MOST_SHOWN]))
+                return
+        yield _of_bounded(self._block(bytes(data), final=True)[0])
 
-    def _refuse_long(self, block: Block) -> None:
-        long = np.flatnonzero(block.ends - block.begins >= LONGEST_LINE)
-        lines = [int(block.lines[row]) for row in long]
-        lines += [record.line for record in block.refused if record.end - record.begin >= LONGEST_LINE]
-        if lines:
-            raise self._too_long(min(lines))
-
-    def _too_long(self, line: int) -> UnreadableFile:
-        most = f"{LONGEST_LINE >> 20} MiB and more"
-        return UnreadableFile(f"the record on line {line} has {most}, or its quote is never closed")
+    def _rest(self, text: bytes) -> Block:
+        none = np.array([], np.int64)
+        return Block(text, none, none, none, [], [Refused(0, len(text), self.line, OPEN_QUOTE + CUT)])
 
     def _block(self, data: bytes, final: bool) -> tuple[Block, int]:
         """Return the records that are whole, and where the first that is not begins."""
@@ -252,6 +251,19 @@ class _Cut:
             for at, end, problem in self.refused
         ]
         return Block(self.data, begins, ends, lines, [cells for _, _, cells in self.loose], refused)
+
+
+def _of_bounded(block: Block) -> Block:
+    long = [int(block.lines[row]) for row in np.flatnonzero(block.ends - block.begins >= LONGEST_LINE)]
+    long += [record.line for record in block.refused if record.end - record.begin >= LONGEST_LINE]
+    if long:
+        raise _too_long(min(long))
+    return block
+
+
+def _too_long(line: int) -> UnreadableFile:
+    most = f"{LONGEST_LINE >> 20} MiB and more, or its quote is never closed"
+    return UnreadableFile(f"the record on line {line} has {most}")
 
 
 def _after(data: bytes, end: int) -> int:
