@@ -47,6 +47,10 @@ class Settings(BaseSettings):
         default=0, ge=0, le=20, description="Refused rows a check shows in full; 0 shows where they are."
     )
 
+    parse_on_executors_bytes: int | None = Field(
+        default=None, ge=0, description="Landed bytes executors parse; 256 MiB and more, none where local."
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -19,9 +19,9 @@ from medallion_assets.sources.counted_lines import (
     tag_of,
 )
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.csv_rows import csv_contents
-from medallion_assets.sources.formats.footers import footer
-from medallion_assets.sources.formats.json_documents import documents
+from medallion_assets.sources.formats.csv_blocks import csv_contents
+from medallion_assets.sources.formats.exact_copy import footer
+from medallion_assets.sources.formats.json_scan import documents
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import SPARK_READS, Wrapping, wrapping

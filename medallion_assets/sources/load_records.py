@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.formats.parsed_files import ParsedFiles
+from medallion_assets.sources.formats.text_files import are_for_executors, parse_text_files
 from medallion_assets.sources.ledger import Entry, admitted_between
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed, write_malformed
@@ -28,7 +29,7 @@ from medallion_assets.sources.reading import PARSED, partition_keys, records_of
 from medallion_assets.sources.schema_versions import fact_of, ready_for
 from medallion_assets.sources.schemas import schema_beforehand, schema_for
 from medallion_assets.sources.select_list import selected
-from medallion_assets.sources.staging import Staging, parse_text_files
+from medallion_assets.sources.staging import Staging
 
 
 def records_with_schema(
@@ -74,7 +75,7 @@ def look_ahead(place: LoadTarget, position: int) -> None:
     files = admitted_between(place.ledger, place.root, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
     full = [file for file in files if file.records]
-    if schema is None or not full:
+    if schema is None or not full or are_for_executors(full):
         return
     keys = partition_keys(files, place.source)
     own = StructType([field for field in schema.fields if field.name not in keys])

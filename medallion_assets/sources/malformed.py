@@ -1,8 +1,10 @@
 """Records that could not be rows: kept with their reason and place, and read again once mended."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -11,13 +13,22 @@ from pyspark.sql.types import BooleanType, NumericType, StructField, StructType
 
 from medallion_assets.delta.commit import Transaction, append, signed
 from medallion_assets.delta.names import literal, quoted
-from medallion_assets.session.frames import frame_of
+from medallion_assets.session.frames import frame_of, frame_of_table
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import BatchRefused, MalformedRecord
-from medallion_assets.sources.formats.csv import again_records
-from medallion_assets.sources.formats.csv_records import column_names
+from medallion_assets.sources.formats.csv_blocks import Block, Refused
+from medallion_assets.sources.formats.csv_records import (
+    NO_HEADER,
+    NOT_TEXT,
+    OPEN_QUOTE,
+    Dialect,
+    RecordReader,
+    column_names,
+)
 from medallion_assets.sources.formats.csv_rows import RowReader
-from medallion_assets.sources.formats.json import judged_texts
+from medallion_assets.sources.formats.json_rows import judged_texts
+from medallion_assets.sources.formats.parsed_files import JUDGED, Parsed
+from medallion_assets.sources.formats.parsed_frames import finished
 from medallion_assets.sources.ledger import Entry, export
 from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
 from medallion_assets.sources.options import Source
@@ -142,10 +153,10 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
     schema, source = newest(place.state / "schemas"), place.source
     if schema is None or source.format not in ("json", "xml", "csv"):
         raise BatchRefused(f"{place.key}: records of {source.format} files cannot be read again from text")
-    when = F.lit(None).cast("timestamp").alias("_source_modified_at")
     if source.format == "csv":
-        records = _csv_records(spark, entries, place, schema).select("*", when)
+        records = _csv_records(spark, entries, place, schema)
     else:
+        when = F.lit(None).cast("timestamp").alias("_source_modified_at")
         lines = entries.select(F.col("repaired").alias("value"), F.col("entry_id").alias(ID), when)
         records = judged_texts(lines, source, schema)
     return _from_their_files(selected(records, source) if source.select else records, entries, place)
@@ -161,11 +172,81 @@ def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, sch
         texts.setdefault(entry["source_file"], {})[entry["entry_id"]] = entry["repaired"] or ""
     not_text = {entry["entry_id"] for entry in found if kept and entry["raw_base64"]}
     reader = RowReader(place.source, schema)
+    none = _again(reader).append(pa.field(ID, pa.string())).empty_table()
     tables = [
-        reader.again(records, column_names(headers.get(path, ""), place.source), path, not_text)
+        _records_again(reader, records, column_names(headers.get(path, ""), place.source), path, not_text)
         for path, records in texts.items()
     ]
-    return again_records(spark, pa.concat_tables([reader.none_again(), *tables]), place.source, schema, ID)
+    when = F.lit(None).cast("timestamp").alias("_source_modified_at")
+    records = frame_of_table(spark, pa.concat_tables([none, *tables])).select("*", when)
+    return finished(records, place.source, schema)
+
+
+def _records_again(
+    rows: RowReader, texts: dict[str, str], names: Sequence[str], path: str, not_text: Collection[str]
+) -> pa.Table:
+    """Return CSV records read again, each from a text by itself, with ``JUDGED`` and ``ID``.
+
+    Args:
+        rows: Reads their cells.
+        texts: The records, by their key.
+        names: The file's columns.
+        path: The file.
+        not_text: Keys of records whose text is exact only once nobody finds U+FFFD in it.
+    """
+    reader, width = RecordReader(rows.dialect), len(names)
+    data = bytearray()
+    good: list[tuple[str, int, int, tuple[bytes | None, ...]]] = []
+    bad: list[tuple[str, Refused]] = []
+    for key, text in texts.items():
+        # A record that a select list failed on was kept by its columns.
+        text = _as_csv(text, names, reader.dialect) if rows.source.select else text
+        begin, line = len(data), text.rstrip("\r\n").encode("utf-8", "replace")
+        data += line + b"\n"
+        record = reader.read(line, 0, True, width)
+        assert record is not None
+        several = record.is_blank or record.end < len(line)
+        problem = record.problem or (OPEN_QUOTE if several else "" if width else NO_HEADER)
+        if key in not_text and "\ufffd" in text:
+            problem = NOT_TEXT
+        if problem:
+            bad.append((key, Refused(begin, len(data), 0, problem)))
+        else:
+            good.append((key, begin, len(data), record.cells))
+    begins, ends = (np.array([row[i] for row in good], np.int64) for i in (1, 2))
+    loose, refused = [row[3] for row in good], [record for _, record in bad]
+    block = Block(bytes(data), begins, ends, begins, loose, refused)
+    parsed = Parsed([])
+    if good:
+        rows.add_rows(parsed, block, block.by_name(names, reader.dialect), path)
+    if bad:
+        parsed.judged.append(rows.refused(block, [texts[key] for key, _ in bad], [None] * len(bad)))
+    nulls = [[pa.nulls(len(table), kind) for kind in JUDGED.types] for table in parsed.rows]
+    whole = [
+        pa.table([*table.columns, *n], _again(rows)) for table, n in zip(parsed.rows, nulls, strict=True)
+    ]
+    keys = [key for key, *_ in good] + [key for key, _ in bad]
+    return pa.concat_tables([*whole, *parsed.judged]).append_column(ID, pa.array(keys, pa.string()))
+
+
+def _again(rows: RowReader) -> pa.Schema:
+    return pa.schema([*rows.columns, *JUDGED])
+
+
+def _as_csv(text: str, names: Sequence[str], dialect: Dialect) -> str:
+    """Return a record that is kept as a JSON object as CSV; any other as it is."""
+    try:
+        cells = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(cells, dict):
+        return text
+    q, e = dialect.quote, dialect.escape
+    values = (cells.get(name) for name in names)
+    escaped = (
+        None if v is None else str(v).replace(e, e * 2).replace(q, e + q if e != q else q) for v in values
+    )
+    return dialect.sep.join("" if value is None else q + value + q for value in escaped)
 
 
 def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:

@@ -19,12 +19,11 @@ from pyspark.sql.types import StructType
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.columnar import binary_records, columnar_records
-from medallion_assets.sources.formats.csv import csv_records
-from medallion_assets.sources.formats.json import json_frame
+from medallion_assets.sources.formats.parsed_frames import parsed_frame
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, POSITION
-from medallion_assets.sources.staging import Staging, text_frame
+from medallion_assets.sources.staging import Staging
 
 PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
 PARSED = ("csv", "json", "xml", "text")
@@ -88,12 +87,8 @@ def _none(spark: SparkSession, schema: StructType, source: Source) -> DataFrame:
 def _read(
     spark: SparkSession, files: list[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
-    if source.format in ("json", "xml"):
-        return json_frame(spark, staging.parsed(files, schema), source, schema)
-    if source.format == "csv":
-        return csv_records(spark, staging.parsed(files, schema).rows, source, schema)
-    if source.format == "text":
-        return text_frame(spark, staging.parsed(files, schema), source)
+    if source.format in PARSED:
+        return parsed_frame(spark, staging.parsed(spark, files, schema), source, schema)
     if source.format == "binaryFile":
         return binary_records(spark, files, staging)
     return columnar_records(spark, files, source, schema, staging)

@@ -23,11 +23,12 @@ from medallion_assets.sources.formats.columnar import BINARY, columnar_frame
 from medallion_assets.sources.formats.csv_records import column_names
 from medallion_assets.sources.formats.csv_rows import csv_types
 from medallion_assets.sources.formats.json_inference import counted_keys, files_with_keys, inferred
+from medallion_assets.sources.formats.text_files import TEXT
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source, split_columns
 from medallion_assets.sources.reading import groups, partition_keys
 from medallion_assets.sources.schema_versions import newest, write_version
-from medallion_assets.sources.staging import TEXT, Staging
+from medallion_assets.sources.staging import Staging
 
 
 def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], staging: Staging) -> StructType:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from medallion_assets.sources.counting import plain_pieces
 from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names
 from medallion_assets.sources.formats.csv_rows import csv_cells
-from medallion_assets.sources.formats.json_careful import object_of
+from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import nested_deeply
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
@@ -154,7 +154,7 @@ def _count_lines(block: bytes, counts: ValueCounts) -> bool:
 
 def _of_csv(file: Entry, source: Source) -> ValueCounts:
     counts, null = ValueCounts(), source.option("nullValue", default="")
-    for _, _, cells in csv_cells(file, source):
+    for _, cells in csv_cells(file, source):
         for name, column in cells.items():
             _count_cells(counts, name, column, null)
     return counts

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from medallion_assets.delta import log
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.avro import _without_logical_types
-from medallion_assets.sources.formats.exact_copy import MISFITS, exactly, names_of
-from medallion_assets.sources.formats.footers import copy_exactly, footer
+from medallion_assets.sources.formats.exact_copy import MISFITS, copy_exactly, exactly, footer, names_of
 from medallion_assets_tests.corners.test_values_columnar import COLUMNS, EXPECTED, text_of
 
 

@@ -4,10 +4,12 @@ import csv
 import io
 import itertools
 import json
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,14 +30,13 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.sources.counted_lines import Contents
-from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats import csv_blocks
-from medallion_assets.sources.formats.csv_blocks import Cutter
+from medallion_assets.sources.formats.csv_blocks import Cutter, csv_contents
 from medallion_assets.sources.formats.csv_records import Dialect, header_names, header_text
-from medallion_assets.sources.formats.csv_rows import RowReader, csv_contents
-from medallion_assets.sources.formats.exact_cells import CellOptions, arrow_type, exact_value
-from medallion_assets.sources.formats.exact_texts import NotExact
-from medallion_assets.sources.formats.typed_cells import ColumnGuess, typed_cells
+from medallion_assets.sources.formats.csv_rows import parse_csv_files
+from medallion_assets.sources.formats.exact_values import NotExact, TextOptions, arrow_type, exact_value
+from medallion_assets.sources.formats.parsed_files import JUDGED, LEFT
+from medallion_assets.sources.formats.typed_columns import ColumnGuess, typed_column
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 from medallion_assets_tests.corners.strict_csv import CsvText
@@ -112,14 +113,22 @@ def test_what_the_standard_library_writes_is_read_back_and_each_line_number_is_t
     assert [int(record[0]) for record in found] == [1 + sum(sizes[:n]) for n in range(len(sizes))]
 
 
-def test_a_file_of_any_size_is_read_in_blocks_and_a_record_that_never_ends_is_refused(monkeypatch):
+def test_a_file_of_any_size_is_read_in_blocks_and_what_follows_a_quote_that_never_ends_is_refused(
+    monkeypatch,
+):
     pieces = (b'"1","two\nlines"\n' * 1000 for _ in range(300))
     sizes = [len(block.data) for block in Cutter(Dialect(), False).blocks(pieces)]
     assert max(sizes) < 2 * 16_000
     monkeypatch.setattr(csv_blocks, "LONGEST_LINE", 1 << 20)
     endless = (b"x,y,z\n" * 1000 for _ in range(1000))
-    with pytest.raises(UnreadableFile, match="line 2 has"):
-        list(Cutter(Dialect(), True).blocks(piece for part in ([b'a\n"'], endless) for piece in part))
+    monkeypatch.setattr(csv_blocks, "MOST_SHOWN", 10)
+    pieces = (piece for part in ([b'a\n1\n2\n"'], endless) for piece in part)
+    blocks = list(Cutter(Dialect(), True).blocks(pieces))
+    rows = [cell for block in blocks for column in block.cells(1, Dialect()) for cell in column.to_pylist()]
+    (refused,) = [(b.text(r.begin, r.end), r.line, r.problem) for b in blocks for r in b.refused]
+    assert (rows, refused[:2]) == (["1", "2"], (b'"x,y,z\nx,y', 4))
+    assert "it goes on to the end of the file" in refused[2]
+    assert max(len(block.data) for block in blocks) < 2 << 20
 
 
 @settings(deadline=None)
@@ -159,7 +168,7 @@ KINDS = (ShortType(), IntegerType(), LongType(), FloatType(), DoubleType(), Deci
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(KINDS), st.lists(texts | st.none(), max_size=8))
 def test_a_column_has_the_values_its_texts_denote_one_by_one(kind, column):
-    values, lost = typed_cells(pa.array(column, pa.string()), kind, CellOptions())
+    values, lost = typed_column(pa.array(column, pa.string()), kind, TextOptions())
     wanted, misfits = [], []
     for row, text in enumerate(column):
         try:
@@ -168,12 +177,17 @@ def test_a_column_has_the_values_its_texts_denote_one_by_one(kind, column):
             wanted.append(None)
             misfits.append(row)
     assert lost.tolist() == misfits
-    assert list(map(repr, values.to_pylist())) == list(
-        map(repr, pa.array(wanted, arrow_type(kind)).to_pylist())
-    )
+    assert list(map(repr, plain(values))) == list(map(repr, plain(pa.array(wanted, arrow_type(kind)))))
     assert all(
         denotes(text, value, kind) for text, value in zip(column, wanted, strict=True) if value is not None
     )
+
+
+def plain(column):
+    """Return a column's values, dates and times as days and microseconds since 1970."""
+    if pa.types.is_date(column.type):
+        return column.cast(pa.int32()).to_pylist()
+    return column.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(column.type) else column.to_pylist()
 
 
 def denotes(text, value, kind):
@@ -182,9 +196,9 @@ def denotes(text, value, kind):
     if isinstance(kind, BooleanType):
         return value == (text.lower()[0] in "ty1")
     if isinstance(kind, DateType):
-        return date(*map(int, text[:10].replace("T", " ").split(" ")[0].split("-"))) == value
+        return np.datetime64(day_of(text), "D").astype(int) == value
     if isinstance(kind, (TimestampType, TimestampNTZType)):
-        return abs(value.replace(tzinfo=None) - at_midnight(text)) < timedelta(days=2)
+        return abs(value - np.datetime64(day_of(text), "us").astype(int)) < 2 * 86_400_000_000
     if isinstance(kind, (FloatType, DoubleType)):
         if value != value or value in (float("inf"), float("-inf")):
             return text.lower().lstrip("+-") in ("nan", "inf", "infinity")
@@ -194,17 +208,17 @@ def denotes(text, value, kind):
     return Decimal(text) == value
 
 
-def at_midnight(text):
-    return datetime(*map(int, text.replace("T", " ").split(" ")[0].split("-")))
+def day_of(text):
+    return "-".join(part.zfill(2) for part in text.replace("T", " ").split(" ")[0].split("-"))
 
 
 @settings(deadline=None)
 @given(st.lists(texts, min_size=1, max_size=4))
 def test_an_inferred_type_gives_back_what_the_file_says(column):
     guess = ColumnGuess()
-    guess.look(pa.array(column, pa.string()), CellOptions())
+    guess.look(pa.array(column, pa.string()), TextOptions())
     kind = guess.kind()
-    values, lost = typed_cells(pa.array(column, pa.string()), kind, CellOptions(), inferred=True)
+    values, lost = typed_column(pa.array(column, pa.string()), kind, TextOptions(), inferred=True)
     assert not len(lost)
     for text, value in zip(column, values.to_pylist(), strict=True):
         if text == "":
@@ -233,7 +247,7 @@ def test_an_inferred_type_gives_back_what_the_file_says(column):
 )  # fmt: skip
 def test_types_are_inferred_only_where_nothing_of_the_text_is_lost(column, kind):
     guess = ColumnGuess()
-    guess.look(pa.array(column, pa.string()), CellOptions())
+    guess.look(pa.array(column, pa.string()), TextOptions())
     assert guess.kind().simpleString() == kind
 
 
@@ -251,8 +265,8 @@ def test_types_are_inferred_only_where_nothing_of_the_text_is_lost(column, kind)
     ],
 )  # fmt: skip
 def test_a_pattern_says_how_dates_and_times_are_written(text, form, kind, value):
-    options = CellOptions(date_format=form, timestamp_format=form)
-    values, lost = typed_cells(pa.array([text]), kind, options)
+    options = TextOptions(date_format=form, timestamp_format=form)
+    values, lost = typed_column(pa.array([text]), kind, options)
     assert (values.to_pylist(), len(lost)) == ([value], value is None)
 
 
@@ -291,15 +305,16 @@ def test_every_cell_of_a_file_is_in_its_column_or_rescued(tmp_path_factory, file
     columns = header_names(inside.header)
     kinds = {name: kind for name, kind in kinds.items() if name in columns} or {columns[0]: StringType()}
     schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
-    found = [
-        row for table in RowReader(source, schema).tables(entry(path, inside)) for row in table.to_pylist()
-    ]
+    parts = parse_csv_files([entry(path, inside)], schema, source, path.parent)
+    tables = map(pq.read_table, [*parts.rows, *parts.judged])
+    found = [row for table in tables for row in zip(*map(plain, table.columns), strict=True)]
     assert len(found) == len(rows)
     for cells, row in zip(rows, found, strict=True):
-        assert row["reason"] is None
-        rescued = json_of(row["rescued"])
+        told = dict(zip(JUDGED.names, row[len(kinds) :], strict=False)) if parts.judged else {}
+        assert told.get("_reason") is None
+        rescued = json_of(told.get(LEFT))
         for name, cell in zip(columns, cells, strict=True):
-            value = row[f"c{list(kinds).index(name)}"] if name in kinds else None
+            value = row[list(kinds).index(name)] if name in kinds else None
             if name not in kinds:
                 assert rescued.pop(name) == cell
             elif isinstance(kinds[name], StringType):

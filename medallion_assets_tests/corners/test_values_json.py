@@ -26,9 +26,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from medallion_assets.sources.formats import json_typed
-from medallion_assets.sources.formats.json_careful import CarefulReader
-from medallion_assets.sources.formats.json_typed import TypedReader
+from medallion_assets.sources.formats import json_blocks
+from medallion_assets.sources.formats.json_blocks import TypedReader
+from medallion_assets.sources.formats.json_rows import CarefulReader
 
 
 def columns(**kinds):
@@ -255,7 +255,7 @@ BROKEN = st.builds(
 def each_line_for_itself():
     """Let one line that does not fit take no other with it to the careful reader."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_typed, "FEW", 1)
+        patch.setattr(json_blocks, "FEW", 1)
         yield
 
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
-from medallion_assets.sources.formats import json_documents, parsed_files
+from medallion_assets.sources.formats import json_scan, parsed_files
+from medallion_assets.sources.formats.text_files import TEXT, parse_text_files
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.staging import TEXT, parse_text_files
 
 COLUMNS = StructType(
     [
@@ -59,7 +59,7 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parsed_files, "BLOCK", 200)
         patch.setattr(parsed_files, "SMALL", 100)
-        patch.setattr(json_documents, "WINDOW", 64)
+        patch.setattr(json_scan, "WINDOW", 64)
         yield
 
 

@@ -1,6 +1,7 @@
 """Files landed by their contents, loaded by the notebook's door, read back without Spark where it can be."""
 
 import json
+import sys
 
 import pytest
 from deltalake import DeltaTable
@@ -66,6 +67,12 @@ def refused():
 
 def rescued(row):
     """Return a row's rescued fields, without the file they came from."""
-    found = json.loads(row["_rescued_data"] or "{}")
+    limit = sys.getrecursionlimit()
+    # Python's reader stops at 1,000 levels; landed records may be nested deeper.
+    sys.setrecursionlimit(10_000)
+    try:
+        found = json.loads(row["_rescued_data"] or "{}")
+    finally:
+        sys.setrecursionlimit(limit)
     found.pop("_file_path", None)
     return found

@@ -8,7 +8,7 @@ import pytest
 from medallion_assets.sources import Source, discover
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counted_lines import LONGEST_LINE
-from medallion_assets.sources.formats import json_documents
+from medallion_assets.sources.formats import json_scan
 
 ONE_LINE = bytes(LONGEST_LINE + (2 << 20))
 
@@ -34,14 +34,14 @@ def test_a_quoted_cell_over_many_lines_is_as_long_as_its_record(tmp_path):
 
 
 def test_documents_that_unpack_to_much_are_cut_up_in_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_documents, "WINDOW", 64)
+    monkeypatch.setattr(json_scan, "WINDOW", 64)
     values = [{"number": n} for n in range(1000)]
     (tmp_path / "many.json.gz").write_bytes(gzip.compress(json.dumps(values, indent=1).encode()))
     assert discover(tmp_path, tmp_path / "ledger", Source("s", "json")).records == len(values)
 
 
 def test_a_value_that_no_reader_can_hold_refuses_its_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_documents, "WINDOW", 64)
-    monkeypatch.setattr(json_documents, "LONGEST_LINE", 4096)
+    monkeypatch.setattr(json_scan, "WINDOW", 64)
+    monkeypatch.setattr(json_scan, "LONGEST_LINE", 4096)
     (tmp_path / "long.json").write_text('[{"a":\n"' + "x" * 9000 + '"}]')
     assert discover(tmp_path, tmp_path / "ledger", Source("s", "json")).refused == 1

@@ -1,12 +1,13 @@
 """The columns and types of JSON are those that Spark infers from it."""
 
 import pytest
+from pyspark.sql.types import StructType
 
 from medallion_assets.session.frames import frame_of
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.formats import json_inference
-from medallion_assets.sources.formats.json_careful import object_of
 from medallion_assets.sources.formats.json_inference import counted_keys, inferred
+from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.options import Source
 
 TOLD = [
@@ -69,14 +70,19 @@ def test_what_is_inferred_is_what_spark_infers(entries, landed_types, spark):
                 continue
             (file,) = entries(lines)
             text = frame_of(spark, [(line,) for line in lines if is_sound(line)] or [("{}",)], "value STRING")
-            assert landed_types([file]) == spark.read.json(text).schema, lines
+            assert landed_types([file]) == one_of_a_name(spark.read.json(text).schema), lines
             file.location.unlink()
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
 
 
+def one_of_a_name(schema):
+    """Return Spark's columns without those of a repeated name, which no table can have."""
+    return StructType(list({field.name: field for field in reversed(schema.fields)}.values())[::-1])
+
+
 def is_sound(line):
-    return not isinstance(object_of(line), str) and "\\ud800" not in line
+    return not isinstance(object_of(line), str)
 
 
 def test_a_fraction_that_a_double_would_round_is_text(entries, landed_types):

@@ -17,8 +17,8 @@ import pyarrow as pa
 from fastavro.schema import expand_schema
 
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.exact_copy import ROWS_AT_ONCE
 
+ROWS_AT_ONCE = 50_000
 PRIMITIVE = {
     "null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
     "double": pa.float64(), "bytes": pa.binary(), "string": pa.string(), "enum": pa.string(),
@@ -44,8 +44,8 @@ MOST_DIGITS = 76
 EXACT = Context(prec=10_000)
 
 
-def avro_blocks(path: Path) -> tuple[pa.Schema, int]:
-    """Return an Avro file's schema and its number of records, without reading them.
+def avro_blocks(path: Path) -> tuple[int, bool, pa.Schema]:
+    """Return an Avro file's number of records, that Spark reads none as it is, and its schema.
 
     Raises:
         UnreadableFile: Its schema is one that no table can have.
@@ -53,7 +53,7 @@ def avro_blocks(path: Path) -> tuple[pa.Schema, int]:
     with path.open("rb") as file:
         blocks = fastavro.block_reader(file)
         schema = arrow_schema(blocks.writer_schema)
-        return schema, sum(block.num_records for block in blocks)
+        return sum(block.num_records for block in blocks), False, schema
 
 
 def avro_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -6,27 +6,34 @@ splits the strict records into cells, and must find as many as were cut.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from medallion_assets.sources.counted_lines import LONGEST_LINE
+from medallion_assets.sources.counted_lines import LONGEST_LINE, Contents, tag_of
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_marks import Marks, Positions, line_breaks, undecodable
 from medallion_assets.sources.formats.csv_records import (
     LINE_END,
     NO_HEADER,
     NOT_TEXT,
+    OPEN_QUOTE,
     WIDTH,
     Dialect,
     Record,
     RecordReader,
+    has_header,
+    header_text,
 )
+from medallion_assets.sources.opening import CsvFile
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import CUT, MOST_SHOWN
 
 
 class Refused(NamedTuple):
@@ -65,6 +72,10 @@ class Block:
     def text(self, begin: int, end: int) -> bytes:
         """Return the text of a record without its line end."""
         return self.data[begin:end].removesuffix(b"\n").removesuffix(b"\r")
+
+    def by_name(self, names: Sequence[str], dialect: Dialect) -> dict[str, pa.Array]:
+        """Return the rows' cells by the names of their columns."""
+        return dict(zip(names, self.cells(len(names), dialect), strict=True)) if len(self.begins) else {}
 
     def cells(self, width: int, dialect: Dialect) -> list[pa.Array]:
         """Return the rows' cells, an array of strings for each column; NULL where nothing stands."""
@@ -125,35 +136,32 @@ class Cutter:
     def blocks(self, pieces: Iterable[bytes]) -> Iterator[Block]:
         """Return the records of a file's pieces, which are UTF-8; a header is not among them.
 
+        A record that is too long to be held, most likely one whose quote is never closed, is refused together
+        with all that follows: whether a line behind it is a record or part of a cell, nobody can say.
+
         Raises:
-            UnreadableFile: A record is longer than any reader can hold.
+            UnreadableFile: No record is before one that is too long to be held, or that one is whole.
         """
-        data, carried = bytearray(), 0
+        data, carried, records = bytearray(), 0, 0
         for piece in pieces:
             data += piece
             # A record over many pieces is looked at again only once it has doubled: linear in all.
-            if len(data) >= 2 * carried:
-                block, rest = self._block(bytes(data), final=False)
-                self._refuse_long(block)
-                yield block
-                del data[:rest]
-                carried = len(data)
-            if len(data) >= LONGEST_LINE and carried == len(data):
-                raise self._too_long(self.line)
-        block, _ = self._block(bytes(data), final=True)
-        self._refuse_long(block)
-        yield block
+            if len(data) < min(2 * carried, LONGEST_LINE):
+                continue
+            block, rest = self._block(bytes(data), final=False)
+            yield _of_bounded(block)
+            del data[:rest]
+            carried, records = len(data), records + block.records
+            if carried >= LONGEST_LINE:
+                if not records:
+                    raise _too_long(self.line)
+                yield self._rest(bytes(data[:MOST_SHOWN]))
+                return
+        yield _of_bounded(self._block(bytes(data), final=True)[0])
 
-    def _refuse_long(self, block: Block) -> None:
-        long = np.flatnonzero(block.ends - block.begins >= LONGEST_LINE)
-        lines = [int(block.lines[row]) for row in long]
-        lines += [record.line for record in block.refused if record.end - record.begin >= LONGEST_LINE]
-        if lines:
-            raise self._too_long(min(lines))
-
-    def _too_long(self, line: int) -> UnreadableFile:
-        most = f"{LONGEST_LINE >> 20} MiB and more"
-        return UnreadableFile(f"the record on line {line} has {most}, or its quote is never closed")
+    def _rest(self, text: bytes) -> Block:
+        none = np.array([], np.int64)
+        return Block(text, none, none, none, [], [Refused(0, len(text), self.line, OPEN_QUOTE + CUT)])
 
     def _block(self, data: bytes, final: bool) -> tuple[Block, int]:
         """Return the records that are whole, and where the first that is not begins."""
@@ -245,7 +253,33 @@ class _Cut:
         return Block(self.data, begins, ends, lines, [cells for _, _, cells in self.loose], refused)
 
 
+def _of_bounded(block: Block) -> Block:
+    long = [int(block.lines[row]) for row in np.flatnonzero(block.ends - block.begins >= LONGEST_LINE)]
+    long += [record.line for record in block.refused if record.end - record.begin >= LONGEST_LINE]
+    if long:
+        raise _too_long(min(long))
+    return block
+
+
+def _too_long(line: int) -> UnreadableFile:
+    most = f"{LONGEST_LINE >> 20} MiB and more, or its quote is never closed"
+    return UnreadableFile(f"the record on line {line} has {most}")
+
+
 def _after(data: bytes, end: int) -> int:
     """Return where the line end at a position ends."""
     found = LINE_END.match(data, end)
     return found.end() if found else end
+
+
+def csv_contents(path: Path, source: Source) -> Contents:
+    """Return a CSV file's tag, its count of records and its header.
+
+    The count is of the records' ends; the rows that are held against it are what pyarrow makes of them.
+    """
+    cutter = Cutter(Dialect.of(source), has_header(source))
+    records = sum(block.records for block in cutter.blocks(CsvFile(path, source).pieces()))
+    names = [f"_c{n}" for n in range(cutter.width)]
+    return Contents(
+        tag_of(path), records, "cells", header_text((cutter.first or []) if has_header(source) else names)
+    )

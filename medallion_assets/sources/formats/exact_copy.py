@@ -7,6 +7,7 @@ as a nanosecond in a TIMESTAMP, is NULL in the copy and stands as JSON in ``MISF
 
 import base64
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from datetime import date, datetime, time
@@ -20,12 +21,12 @@ import pyarrow.parquet as pq
 
 from medallion_assets.delta.names import RESERVED
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.avro import ROWS_AT_ONCE, avro_batches, avro_blocks
 
 MISFITS = f"{RESERVED}misfits"
 """Column of a copy: by a column's name, the JSON text of the value that the column cannot hold."""
 
 NAMES = b"medallion.names"
-ROWS_AT_ONCE = 50_000
 MOST_DIGITS = 38
 NEVER = pa.string()
 """What a type becomes that no column can hold: its values as JSON."""
@@ -44,7 +45,7 @@ def write_copy(schema: pa.Schema, batches: Iterator[pa.RecordBatch], copy: Path)
 
 def names_of(copy: Path) -> list[tuple[str, bool]]:
     """Return the name of each column of a copy, and whether its file gives it no type (Arrow's null)."""
-    return [(name, untyped) for name, untyped in json.loads(pq.read_schema(copy).metadata[NAMES])]
+    return list(map(tuple, json.loads(pq.read_schema(copy).metadata[NAMES])))
 
 
 def parquet_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -82,13 +83,6 @@ def is_read_exactly(schema: pa.Schema) -> bool:
     return not odd and all(_is_sparks(field.type) for field in schema)
 
 
-def has_odd_columns(meta: pq.FileMetaData) -> bool:
-    """Return true for a Parquet file with INTERVAL, or with INT96 that may have nanoseconds."""
-    # Spark writes whole microseconds as INT96.
-    old = () if b"org.apache.spark.version" in (meta.metadata or {}) else ("INT96",)
-    return any(c.physical_type in old or c.converted_type == "INTERVAL" for c in _physical(meta))
-
-
 def storable(kind: pa.DataType) -> pa.DataType:
     """Return the Arrow type of a copy's column: one that Parquet, Spark and Delta hold exactly."""
     if isinstance(kind, pa.UuidType):
@@ -105,9 +99,8 @@ def exactly(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind) and values.type.unit == "ns":
         cut = values.cast(kind, safe=False)
         same = pc.equal(cut.cast(values.type), values)
-        return pc.if_else(same, cut, None), pc.indices_nonzero(
-            pc.invert(pc.fill_null(same, True))
-        ).to_pylist()
+        wrong = pc.indices_nonzero(pc.invert(pc.fill_null(same, True)))
+        return pc.if_else(same, cut, None), wrong.to_pylist()
     try:
         return _cast(values, kind), []
     except (pa.ArrowInvalid, ValueError, OverflowError):
@@ -122,7 +115,13 @@ def exactly(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
 
 def as_json(value: object) -> str:
     """Return a value as JSON: bytes as base64, and what JSON has no type for as its text."""
-    return json.dumps(value, ensure_ascii=False, default=_no_json)
+
+    def text(part: object) -> str:
+        if isinstance(part, bytes):
+            return base64.b64encode(part).decode()
+        return part.isoformat() if isinstance(part, (datetime, date, time)) else str(part)
+
+    return json.dumps(value, ensure_ascii=False, default=text)
 
 
 def _stored(batch: pa.RecordBatch, names: list[str], stored: pa.Schema) -> pa.RecordBatch:
@@ -148,12 +147,6 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         # pyarrow 26 casts these to lists without their last offset.
         return pa.array(values.to_pylist(), kind)
     return values if values.type == kind else values.cast(kind)
-
-
-def _no_json(value: object) -> str:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return value.isoformat() if isinstance(value, (datetime, date, time)) else str(value)
 
 
 def _physical(meta: pq.FileMetaData) -> list[Any]:
@@ -226,6 +219,82 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _as_instant(kind: pa.DataType) -> pa.DataType:
-    return (
-        pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) else _nested(kind, _as_instant) or kind
-    )
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    return _nested(kind, _as_instant) or kind
+
+
+def footer(path: Path, source_format: str) -> tuple[int, str, str]:
+    """Return a Parquet, ORC or Avro file's rows, layout (as in ``Contents``) and schema as text.
+
+    Files of equal layout and text share a reader. The layout is ``rows`` where Spark reads a copy.
+
+    Raises:
+        UnreadableFile: The file is empty, truncated, of another kind, or of a schema no table can have.
+    """
+    try:
+        rows, exact, schema = {"parquet": _parquet, "orc": _orc, "avro": avro_blocks}[source_format](path)
+    except Exception as broken:
+        # The readers raise whatever they trip over in a damaged file.
+        raise _unreadable(broken, f"not a whole {source_format} file: ") from broken
+    # The types alone: what writers note beside them differs from file to file.
+    bare = pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
+    return rows, "native" if exact else "rows", str(bare)
+
+
+def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
+    """Write a Parquet copy of a file that Spark reads with the values the file has.
+
+    Raises:
+        UnreadableFile: Its rows cannot be read.
+    """
+    try:
+        batches = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}[source_format]
+        write_copy(*batches(path), copy)
+    except Exception as broken:
+        if isinstance(broken, OSError) and broken.errno:
+            raise
+        # Its counts were whole; inside, a reader raises whatever it trips over.
+        raise UnreadableFile(f"{path} cannot be read: {_unreadable(broken)}") from broken
+
+
+def _unreadable(broken: Exception, start: str = "") -> UnreadableFile:
+    if isinstance(broken, UnreadableFile):
+        return broken
+    return UnreadableFile(f"{start}{str(broken) or type(broken).__name__}")
+
+
+def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:
+    file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    # Others than Spark write nanoseconds as INT96.
+    odd = () if b"org.apache.spark.version" in (file.metadata.metadata or {}) else ("INT96",)
+    columns = _physical(file.metadata)
+    odd_column = any(c.physical_type in odd or c.converted_type == "INTERVAL" for c in columns)
+    return file.metadata.num_rows, is_read_exactly(file.schema_arrow) and not odd_column, file.schema_arrow
+
+
+def _orc(path: Path) -> tuple[int, bool, pa.Schema]:
+    file = pyarrow.orc.ORCFile(path)
+    # ORC keeps nanoseconds, of which Spark would cut what is below a microsecond.
+    timed = [f.name for f in file.schema if "timestamp" in str(f.type)]
+    seconds = pa.schema([f for f in file.schema if f.name not in timed])
+    exact = is_read_exactly(pa.schema([*seconds, *(pa.field(name, pa.int64()) for name in timed)]))
+    # Of some other names Spark's reader makes columns of NULL.
+    exact = exact and all(re.fullmatch(r"[\w.]+", name) for name in file.schema.names)
+    return file.nrows, exact and not (timed and _has_nanoseconds(file, timed)), file.schema
+
+
+def _has_nanoseconds(file: pyarrow.orc.ORCFile, timed: list[str]) -> bool:
+    try:
+        for stripe in range(file.nstripes):
+            for values in file.read_stripe(stripe, columns=timed).columns:
+                if not pa.types.is_timestamp(values.type):
+                    return True
+                whole = values.cast(pa.timestamp("us"), safe=False).cast(values.type)
+                if not pc.all(pc.equal(whole, values), min_count=0).as_py():
+                    return True
+    except pa.ArrowInvalid as error:
+        if "out of range" not in str(error):
+            raise
+        # Years that pyarrow's nanoseconds cannot hold are Spark's to read.
+    return False

@@ -1,7 +1,8 @@
 """The columns and types of JSON and XML objects: what Spark infers from them, without starting a Spark job.
 
-The rules are those of Spark's ``JsonInferSchema``, keys told apart by case, but for one: a fraction that a
-double would round is text, since a double would change it. A block that Arrow's parser takes as it is says
+The rules are those of Spark's ``JsonInferSchema``, keys told apart by case, but for two: a fraction that a
+double would round is text, since a double would change it; and a key that one object has twice is one
+column, where Spark makes two of one name. A block that Arrow's parser takes as it is says
 its types by itself; of any other each record is looked at.
 """
 
@@ -15,23 +16,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types
 
 from medallion_assets.sources.counted_lines import BLANK
-from medallion_assets.sources.formats.exact_texts import LARGEST
-from medallion_assets.sources.formats.json_careful import object_of
+from medallion_assets.sources.formats.exact_values import LARGEST, is_rounded
+from medallion_assets.sources.formats.json_blocks import objects_on_lines, rounded
+from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import Value, nested_deeply
-from medallion_assets.sources.formats.json_typed import is_rounded, objects_on_lines, rounded
 from medallion_assets.sources.formats.json_values import is_text
 from medallion_assets.sources.formats.parsed_files import pieces_of, whole_lines
 from medallion_assets.sources.ledger import Entry
@@ -40,7 +31,7 @@ from medallion_assets.sources.options import Source
 EXACT = 2.0**53
 """An integer too long for BIGINT comes as a double of more than this; to Spark it is a decimal."""
 
-LONG = DecimalType(20, 0)
+LONG = types.DecimalType(20, 0)
 MOST_DIGITS = 38
 DEEPEST = 50
 """Levels of objects and arrays that become types; what is nested deeper is text."""
@@ -62,7 +53,7 @@ class Seen:
         element: What an array's values are, None where there was no array.
     """
 
-    simple: set[DataType] = field(default_factory=set)
+    simple: set[types.DataType] = field(default_factory=set)
     fields: "dict[str, Seen] | None" = None
     element: "Seen | None" = None
 
@@ -77,39 +68,41 @@ class Seen:
         self.element = self.element or Seen()
         return self.element
 
-    def kind(self) -> DataType | None:
+    def kind(self) -> types.DataType | None:
         """Return the type that takes them all, None for objects without a field."""
-        kinds: list[DataType | None] = list(self.simple)
+        kinds: list[types.DataType | None] = list(self.simple)
         if self.fields is not None:
             inner = [(name, seen.kind()) for name, seen in sorted(self.fields.items(), key=_as_java_sorts)]
-            known = [StructField(name, kind) for name, kind in inner if kind is not None]
-            kinds.append(StructType(known) if known else None)
+            known = [types.StructField(name, kind) for name, kind in inner if kind is not None]
+            kinds.append(types.StructType(known) if known else None)
         if self.element is not None:
             element = self.element.kind()
-            kinds.append(None if element is None else ArrayType(element))
+            kinds.append(None if element is None else types.ArrayType(element))
         if not kinds:
-            return StringType()
-        return kinds[0] if len(kinds) == 1 else reduce(_common, [k or StructType() for k in kinds])
+            return types.StringType()
+        return kinds[0] if len(kinds) == 1 else reduce(_common, [k or types.StructType() for k in kinds])
 
 
 def _as_java_sorts(item: tuple[str, Seen]) -> bytes:
     return item[0].encode("utf-16-be", "surrogatepass")
 
 
-def _common(one: DataType, other: DataType) -> DataType:
-    numbers = (LongType, DoubleType, DecimalType)
+def _common(one: types.DataType, other: types.DataType) -> types.DataType:
+    numbers = (types.LongType, types.DoubleType, types.DecimalType)
     if not isinstance(one, numbers) or not isinstance(other, numbers):
-        return StringType()
-    if isinstance(one, DoubleType) or isinstance(other, DoubleType):
-        return DoubleType()
-    digits = max(kind.precision if isinstance(kind, DecimalType) else LONG.precision for kind in (one, other))
-    return DecimalType(digits, 0)
+        return types.StringType()
+    if isinstance(one, types.DoubleType) or isinstance(other, types.DoubleType):
+        return types.DoubleType()
+    digits = max(
+        kind.precision if isinstance(kind, types.DecimalType) else LONG.precision for kind in (one, other)
+    )
+    return types.DecimalType(digits, 0)
 
 
-def inferred(files: Sequence[Entry], source: Source) -> StructType:
+def inferred(files: Sequence[Entry], source: Source) -> types.StructType:
     """Return the columns of the files' sound records and the types that Spark infers for them."""
     kind = _seen(files, source).kind()
-    return kind if isinstance(kind, StructType) else StructType()
+    return kind if isinstance(kind, types.StructType) else types.StructType()
 
 
 def counted_keys(files: Sequence[Entry], source: Source) -> list[str]:
@@ -171,7 +164,7 @@ def _by_record(block: bytes, root: Seen) -> None:
 
 def _look(text: str, value: Value, seen: Seen, depth: int = 0) -> None:
     if depth > DEEPEST and value.kind in ("object", "array"):
-        seen.simple.add(StringType())
+        seen.simple.add(types.StringType())
     elif value.kind == "object":
         seen.fields = seen.fields or {}
         for key, _, inner in value.content:
@@ -182,23 +175,23 @@ def _look(text: str, value: Value, seen: Seen, depth: int = 0) -> None:
             _look(text, inner, seen.inside(), depth + 1)
         seen.inside()
     elif value.kind in ("true", "false"):
-        seen.simple.add(BooleanType())
+        seen.simple.add(types.BooleanType())
     elif value.kind == "number":
         seen.simple.add(_number(text[value.start : value.end]))
     elif value.kind == "string" and value.content:
         # An empty string says nothing of its column's type, to Spark.
-        seen.simple.add(StringType())
+        seen.simple.add(types.StringType())
 
 
-def _number(written: str) -> DataType:
+def _number(written: str) -> types.DataType:
     digits = written.lstrip("-")
     if not digits.isdigit():
-        return StringType() if is_rounded(written.encode()) else DoubleType()
+        return types.StringType() if is_rounded(written) else types.DoubleType()
     if len(digits) > MOST_DIGITS:
-        return StringType() if is_rounded(written.encode()) else DoubleType()
+        return types.StringType() if is_rounded(written) else types.DoubleType()
     if -LARGEST <= int(written) < LARGEST:
-        return LongType()
-    return DecimalType(len(digits), 0)
+        return types.LongType()
+    return types.DecimalType(len(digits), 0)
 
 
 def _by_arrow(block: bytes, root: Seen) -> bool:
@@ -235,15 +228,15 @@ def _look_at_values(values: Any, seen: Seen) -> None:
         largest = pc.max(pc.abs(values)).as_py()
         if largest is not None and not largest < EXACT:
             raise Unclear
-        seen.simple.add(DoubleType())
+        seen.simple.add(types.DoubleType())
     elif pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        seen.simple.add(BooleanType() if pa.types.is_boolean(kind) else LongType())
+        seen.simple.add(types.BooleanType() if pa.types.is_boolean(kind) else types.LongType())
     elif pa.types.is_string(kind):
         if pc.max(pc.binary_length(values)).as_py():
-            seen.simple.add(StringType())
+            seen.simple.add(types.StringType())
     elif pa.types.is_temporal(kind):
         # What looks like a time is a string to Spark.
-        seen.simple.add(StringType())
+        seen.simple.add(types.StringType())
     elif not pa.types.is_null(kind):
         raise Unclear
 

@@ -1,7 +1,6 @@
-"""What a JSON value is in a column of some type: exactly that value, or none.
+"""What a JSON value is in a column of some type, exactly, or none.
 
-A column takes a value only where nothing of it is lost: a decimal is not rounded, a whole number has no
-fraction, a double written with as many digits as its text has is that text. Anything else is left over, and
+A column takes a value only where nothing of it is lost (``exact_values``). Anything else is left over, and
 whoever asked keeps its text.
 """
 
@@ -9,47 +8,33 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
-from functools import partial
 from itertools import chain
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyarrow as pa
+from pyspark.sql import types
 
-from medallion_assets.sources.formats.exact_texts import (
+from medallion_assets.sources.formats.exact_values import (
+    BITS,
     LARGEST,
     MICROS,
-    Misfit,
-    date_days,
-    decimal_number,
-    floating_number,
-    timestamp_micros,
-    whole_number,
+    WHITE,
+    NotExact,
+    TextOptions,
+    arrow_type,
+    exact_value,
 )
-from medallion_assets.sources.formats.json_scan import Value
+from medallion_assets.sources.formats.json_scan import NotJson, Value, scan
+from medallion_assets.sources.options import Source
 
-BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+STRINGS = TextOptions(partial_days=True)
+FORMATS = {"dateFormat", "timestampFormat", "timestampNTZFormat", "locale"}
+"""Reader options whose patterns only Java knows."""
+
+TIMES = (types.DateType, types.TimestampType, types.TimestampNTZType)
 
 
-class JsonText(StringType):
+class JsonText(types.StringType):
     """The type of a column that takes a value's JSON text, for Spark to parse."""
 
 
@@ -70,7 +55,7 @@ class Taken:
     repeated: bool = False
 
 
-def take_object(text: str, value: Value, schema: StructType) -> Taken:
+def take_object(text: str, value: Value, schema: types.StructType) -> Taken:
     """Return what the schema's columns take of an object, and what they leave.
 
     A field whose name differs in case only is unknown. A known key that comes several times gives its last
@@ -92,16 +77,16 @@ def take_object(text: str, value: Value, schema: StructType) -> Taken:
     return taken
 
 
-def _last(text: str, value: Value, kind: DataType) -> Any:
+def _last(text: str, value: Value, kind: types.DataType) -> Any:
     try:
         return typed_value(text, value, kind)[0]
-    except Misfit:
+    except NotExact:
         return None
 
 
-def _take_field(text: str, member: tuple[str, int, Value], kind: DataType, taken: Taken) -> None:
+def _take_field(text: str, member: tuple[str, int, Value], kind: types.DataType, taken: Taken) -> None:
     key, start, value = member
-    if isinstance(kind, StructType) and value.kind == "object":
+    if isinstance(kind, types.StructType) and value.kind == "object":
         inner = take_object(text, value, kind)
         taken.values[key] = inner.values
         taken.misfit = taken.misfit or inner.misfit
@@ -112,7 +97,7 @@ def _take_field(text: str, member: tuple[str, int, Value], kind: DataType, taken
         return
     try:
         taken.values[key], whole = typed_value(text, value, kind)
-    except Misfit:
+    except NotExact:
         taken.misfit, whole = True, False
     if not whole:
         taken.left.append(text[start : value.end])
@@ -122,49 +107,65 @@ def _key_end(text: str, start: int, value: Value) -> int:
     return text.rindex('"', start, text.rindex(":", start, value.start)) + 1
 
 
-def typed_value(text: str, value: Value, kind: DataType) -> tuple[Any, bool]:
+def typed_value(text: str, value: Value, kind: types.DataType) -> tuple[Any, bool]:
     """Return a value as Arrow takes it, and false where structs inside had fields that no column knows.
 
     Raises:
-        Misfit: It is not one of the type's.
+        NotExact: It is not one of the type's.
     """
     if value.kind == "null":
         return None, True
-    if isinstance(kind, StructType):
+    if isinstance(kind, types.StructType):
         _expect(value, "object")
         inner = take_object(text, value, kind)
         if inner.misfit or inner.repeated:
-            raise Misfit
+            raise NotExact
         return inner.values, not inner.left
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, types.ArrayType):
         _expect(value, "array")
         items = [typed_value(text, item, kind.elementType) for item in value.content]
         return [item for item, _ in items], all(whole for _, whole in items)
-    if isinstance(kind, MapType):
+    if isinstance(kind, types.MapType):
         return _map(text, value, kind)
     reader = READERS.get(type(kind))
     if reader is None:
-        raise Misfit
+        raise NotExact
     return reader(text, value, kind), True
 
 
-def reads(kind: DataType) -> bool:
+def exact_json(text: str, kind: types.DataType) -> Any:
+    """Return the value that a JSON text by itself is in a type, as Arrow takes it.
+
+    Raises:
+        NotExact: It is none, or has fields that the type has not.
+    """
+    try:
+        value = scan(text)
+    except NotJson as broken:
+        raise NotExact(text) from broken
+    found, whole = typed_value(text, value, kind)
+    if not whole or text[value.end :].strip(WHITE):
+        raise NotExact(text)
+    return found
+
+
+def reads(kind: types.DataType) -> bool:
     """Return true where ``typed_value`` knows a type, all the way down."""
-    if isinstance(kind, StructType):
+    if isinstance(kind, types.StructType):
         return all(reads(inner.dataType) for inner in kind.fields)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, types.ArrayType):
         return reads(kind.elementType)
-    if isinstance(kind, MapType):
-        return type(kind.keyType) is StringType and reads(kind.valueType)
+    if isinstance(kind, types.MapType):
+        return type(kind.keyType) is types.StringType and reads(kind.valueType)
     return type(kind) in READERS
 
 
-def types_in(kind: DataType) -> Iterator[DataType]:
+def types_in(kind: types.DataType) -> Iterator[types.DataType]:
     """Return a type and all types inside of it."""
     yield kind
-    inner = [f.dataType for f in kind.fields] if isinstance(kind, StructType) else []
-    inner += [kind.elementType] if isinstance(kind, ArrayType) else []
-    inner += [kind.keyType, kind.valueType] if isinstance(kind, MapType) else []
+    inner = [f.dataType for f in kind.fields] if isinstance(kind, types.StructType) else []
+    inner += [kind.elementType] if isinstance(kind, types.ArrayType) else []
+    inner += [kind.keyType, kind.valueType] if isinstance(kind, types.MapType) else []
     yield from chain.from_iterable(map(types_in, inner))
 
 
@@ -179,98 +180,105 @@ def is_text(content: str) -> bool:
 
 def _expect(value: Value, *kinds: str) -> None:
     if value.kind not in kinds:
-        raise Misfit
+        raise NotExact
 
 
-def _map(text: str, value: Value, kind: MapType) -> tuple[Any, bool]:
+def _map(text: str, value: Value, kind: types.MapType) -> tuple[Any, bool]:
     _expect(value, "object")
     keys = [key for key, _, _ in value.content]
     if len(set(keys)) < len(keys) or not all(map(is_text, keys)):
-        raise Misfit
+        raise NotExact
     items = [typed_value(text, item, kind.valueType) for _, _, item in value.content]
     return list(zip(keys, (item for item, _ in items), strict=True)), all(whole for _, whole in items)
 
 
-def _string(text: str, value: Value, _: DataType) -> str:
+def _string(text: str, value: Value, _: types.DataType) -> str:
     if value.kind != "string":
         # Its text as it is in the file: written again, 1.10 would become 1.1.
         return text[value.start : value.end]
     content = str(value.content)
     if not is_text(content):
-        raise Misfit
+        raise NotExact
     return content
 
 
-def _json_text(text: str, value: Value, _: DataType) -> str:
+def _json_text(text: str, value: Value, _: types.DataType) -> str:
     return text[value.start : value.end]
 
 
-def _boolean(_: str, value: Value, __: DataType) -> bool:
+def _boolean(_: str, value: Value, __: types.DataType) -> bool:
     _expect(value, "true", "false")
     return value.kind == "true"
 
 
-def _whole(text: str, value: Value, kind: DataType) -> int:
+def _number(text: str, value: Value, kind: types.DataType) -> Any:
     _expect(value, "number")
-    return whole_number(text[value.start : value.end], BITS[type(kind)])
+    return exact_value(text[value.start : value.end], kind)
 
 
-def _floating(text: str, value: Value, kind: DataType) -> float:
-    _expect(value, "number")
-    return floating_number(text[value.start : value.end], isinstance(kind, FloatType))
-
-
-def _decimal(text: str, value: Value, kind: DataType) -> Decimal:
+def _decimal(text: str, value: Value, kind: types.DataType) -> Any:
     _expect(value, "number", "string")
-    assert isinstance(kind, DecimalType)
     written = text[value.start : value.end] if value.kind == "number" else str(value.content)
-    return decimal_number(written, kind.precision, kind.scale)
+    if written != written.strip(WHITE):
+        raise NotExact(written)
+    return exact_value(written, kind)
 
 
-def _date(_: str, value: Value, __: DataType) -> int:
-    _expect(value, "string")
-    days = date_days(value.content)
-    if days is None:
-        raise Misfit
-    return days
-
-
-def _timestamp(text: str, value: Value, kind: DataType, zoned: bool) -> int:
-    if zoned and value.kind == "number":
+def _time(text: str, value: Value, kind: types.DataType) -> Any:
+    if value.kind == "number" and isinstance(kind, types.TimestampType):
         # Spark takes whole seconds since 1970.
-        seconds = _whole(text, value, LongType())
+        seconds = exact_value(text[value.start : value.end], types.LongType())
         if not -LARGEST <= seconds * MICROS < LARGEST:
-            raise Misfit
+            raise NotExact
         return seconds * MICROS
     _expect(value, "string")
-    micros = timestamp_micros(value.content, zoned)
-    if micros is None:
-        raise Misfit
-    return micros
+    return exact_value(str(value.content), kind, STRINGS)
 
 
-def _binary(_: str, value: Value, __: DataType) -> bytes:
+def _binary(_: str, value: Value, __: types.DataType) -> bytes:
     _expect(value, "string")
     try:
         found = base64.b64decode(value.content, validate=True)
     except (binascii.Error, ValueError):
-        raise Misfit from None
+        raise NotExact from None
     if base64.b64encode(found).decode() != value.content:
-        raise Misfit
+        raise NotExact
     return found
 
 
-READERS: dict[type[DataType], Callable[[str, Value, DataType], Any]] = {
-    StringType: _string,
-    JsonText: _json_text,
-    BooleanType: _boolean,
-    **dict.fromkeys(BITS, _whole),
-    FloatType: _floating,
-    DoubleType: _floating,
-    DecimalType: _decimal,
-    DateType: _date,
-    TimestampType: partial(_timestamp, zoned=True),
-    TimestampNTZType: partial(_timestamp, zoned=False),
-    BinaryType: _binary,
-}
+READERS: dict[type[types.DataType], Callable[[str, Value, types.DataType], Any]] = {
+    types.StringType: _string, JsonText: _json_text, types.BooleanType: _boolean,
+    **dict.fromkeys(BITS, _number), types.FloatType: _number, types.DoubleType: _number,
+    types.DecimalType: _decimal, **dict.fromkeys(TIMES, _time), types.BinaryType: _binary,
+}  # fmt: skip
 """By type, what takes a value of it that is no NULL."""
+
+
+def stored_type(kind: types.DataType) -> pa.DataType:
+    """Return Arrow's type of a column that ``typed_value`` reads."""
+    if isinstance(kind, types.StructType):
+        return pa.struct([(field.name, stored_type(field.dataType)) for field in kind.fields])
+    if isinstance(kind, types.ArrayType):
+        return pa.list_(stored_type(kind.elementType))
+    if isinstance(kind, types.MapType):
+        return pa.map_(pa.string(), stored_type(kind.valueType))
+    return pa.string() if isinstance(kind, JsonText) else arrow_type(kind)
+
+
+def as_read(schema: types.StructType, source: Source) -> types.StructType:
+    """Return the schema with ``JsonText`` for columns that Spark parses from their text.
+
+    These are columns of types and of time formats that only Spark knows.
+    """
+    if source.format not in ("json", "xml"):
+        return schema
+    formats = bool(FORMATS & set(source.reader_options))
+    fields = [
+        types.StructField(f.name, JsonText() if _by_spark(f.dataType, formats) else f.dataType)
+        for f in schema.fields
+    ]
+    return types.StructType(fields)
+
+
+def _by_spark(kind: types.DataType, formats: bool) -> bool:
+    return not reads(kind) or (formats and any(type(inner) in TIMES for inner in types_in(kind)))

@@ -7,7 +7,6 @@ typed; rows with rescued data and records that are no rows go to another, with t
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -23,10 +22,14 @@ from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import ENDINGS, record_encoding, wrapping
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import POSITION, CutRecord
+from medallion_assets.sources.quarantine import BYTES, POSITION, CutRecord
 
 ROW_GROUP = 32 << 20
 """Bytes of landed text in a row group, which is the least that Spark reads by itself."""
+
+LEFT = "_check_rescued"
+JUDGED = pa.schema([(name, pa.string()) for name in (LEFT, "_raw", "_reason", POSITION, BYTES)])
+"""Columns beside the schema's: rescued data, and of a record that is no row what ``quarantine`` keeps."""
 
 FROM = pa.schema([("_source_file", pa.string()), ("_source_modified_at", pa.timestamp("us", "UTC"))])
 
@@ -40,18 +43,13 @@ class ParquetPart:
         self.bytes = 0
         self.writer: pq.ParquetWriter | None = None
 
-    def __enter__(self) -> "ParquetPart":
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> list[str]:
+        """Write what is left; return the file, where a row came."""
         self._write()
-        if self.writer:
-            self.writer.close()
-
-    @property
-    def written(self) -> list[str]:
-        """The file, once a row came."""
-        return [str(self.path)] if self.writer else []
+        if not self.writer:
+            return []
+        self.writer.close()
+        return [str(self.path)]
 
     def add(self, rows: pa.Table, origins: Sequence[Entry], size: int) -> None:
         """Add rows of a file, or of several in their order; they were so many bytes of text."""
@@ -123,65 +121,65 @@ class ParsedFiles:
     judged: list[str] = field(default_factory=list)
 
 
+Task = Callable[[], list[Parsed]]
 Parse = Callable[[Entry, bytes, int, list[CutRecord]], Parsed]
 """Parses a block of a file's lines, the first of which has that number, and is cut from these records."""
 
 
-def parse_files(
-    files: Sequence[Entry], source: Source, parse: Parse, folder: Path, whole: bool = False
-) -> ParsedFiles:
-    """Write the files' records to Parquet files in a folder.
+def parse_files(tasks: Iterable[Task], folder: Path) -> ParsedFiles:
+    """Write what tasks parse, in their order, to Parquet files in a folder."""
+    rows, judged = ParquetPart(folder / "rows.parquet"), ParquetPart(folder / "judged.parquet")
+    try:
+        for parsed in _parsed_ahead(tasks):
+            for part, tables in ((rows, parsed.rows), (judged, parsed.judged)):
+                for table in tables:
+                    part.add(table, parsed.origins, parsed.size)
+    finally:
+        written = ParsedFiles(rows.close(), judged.close())
+    return written
+
+
+def file_groups(files: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Return small files several together, about ``BLOCK`` bytes, and each larger one by itself."""
+    small: list[Entry] = []
+    size = 0
+    for file in files:
+        packed = not ENDINGS.keys().isdisjoint(Path(file.path).suffixes)
+        if file.size > SMALL or file.layout in CUT_LAYOUTS or packed:
+            yield [file]
+            continue
+        small.append(file)
+        size += file.size
+        if size > BLOCK:
+            yield small
+            small, size = [], 0
+    if small:
+        yield small
+
+
+def line_tasks(files: Sequence[Entry], source: Source, parse: Parse, whole: bool = False) -> Iterator[Task]:
+    """Return what is to be done to parse files of lines: of a large file each block of lines.
 
     Args:
         files: What to parse.
         source: How the files are written.
         parse: What parses a block.
-        folder: Where the Parquet files go.
         whole: A file is one block, and one record.
 
     Raises:
         UnreadableFile: A file is not what discovery found any more.
     """
-    with ExitStack() as opened:
-        rows = opened.enter_context(ParquetPart(folder / "rows.parquet"))
-        judged = opened.enter_context(ParquetPart(folder / "judged.parquet"))
-        for parsed in _parsed_ahead(_tasks(files, source, parse, whole)):
-            for table in parsed.rows:
-                rows.add(table, parsed.origins, parsed.size)
-            for table in parsed.judged:
-                judged.add(table, parsed.origins, parsed.size)
-    return ParsedFiles(rows.written, judged.written)
-
-
-def _tasks(
-    files: Sequence[Entry], source: Source, parse: Parse, whole: bool
-) -> Iterator[Callable[[], list[Parsed]]]:
-    """Return what is to be done, in order: a large file's blocks one by one, small files several together."""
-    small: list[Entry] = []
-    size = 0
-    for file in files:
-        if whole:
-            yield _small_task([file], source, parse)
-        elif _is_small(file):
-            small.append(file)
-            size += file.size
-            if size > BLOCK:
-                yield _small_task(small, source, parse)
-                small, size = [], 0
-        elif file.layout in CUT_LAYOUTS:
+    for group in [[file] for file in files] if whole else file_groups(files):
+        (file, *others) = group
+        if file.layout in CUT_LAYOUTS:
             yield from _cut_tasks(file, source, parse)
+        elif whole or others or file.size <= SMALL:
+            yield _small_task(group, source, parse)
         else:
             yield from _block_tasks(file, source, parse)
-    if small:
-        yield _small_task(small, source, parse)
 
 
-def _is_small(file: Entry) -> bool:
-    packed = not ENDINGS.keys().isdisjoint(Path(file.path).suffixes)
-    return file.size <= SMALL and file.layout not in CUT_LAYOUTS and not packed
-
-
-def _small_task(files: list[Entry], source: Source, parse: Parse) -> Callable[[], list[Parsed]]:
+def _small_task(files: list[Entry], source: Source, parse: Parse) -> Task:
     def task() -> list[Parsed]:
         blocks = [_whole(file, source) for file in files]
         if len(files) > 1 and not source.select:
@@ -200,7 +198,7 @@ def _whole(file: Entry, source: Source) -> bytes:
     return data if wholly or data.endswith(b"\n") else data + b"\n"
 
 
-def _block_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[], list[Parsed]]]:
+def _block_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Task]:
     number = 1
     for block in whole_lines(pieces_of(file, source)):
         yield partial(_block, file, block, number, parse)
@@ -211,7 +209,7 @@ def _block(file: Entry, block: bytes, number: int, parse: Parse) -> list[Parsed]
     return [parse(file, block, number, [])]
 
 
-def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[], list[Parsed]]]:
+def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Task]:
     errors, number = written_as(file, source)[1], 1
     records: list[CutRecord] = []
     size = 0
@@ -224,9 +222,7 @@ def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Callable[[
     yield _cut_task(file, records, number, parse, errors)
 
 
-def _cut_task(
-    file: Entry, records: list[CutRecord], number: int, parse: Parse, errors: str
-) -> Callable[[], list[Parsed]]:
+def _cut_task(file: Entry, records: list[CutRecord], number: int, parse: Parse, errors: str) -> Task:
     def task() -> list[Parsed]:
         lines = "\n".join(record.line or NO_LINE for record in records)
         return [parse(file, lines.encode("utf-8", errors), number, records)]
@@ -252,14 +248,14 @@ def pieces_of(file: Entry, source: Source) -> Iterator[bytes]:
 
 
 def readable(pieces: Iterator[T], file: Entry) -> Iterator[T]:
-    """Return the pieces of a file; what is wrong with its bytes becomes an ``UnreadableFile``."""
+    """Return the pieces of a file; what is wrong with its bytes becomes ``UnreadableFile``, with its name."""
     try:
         yield from pieces
-    except BROKEN as broken:
+    except (*BROKEN, UnreadableFile) as broken:
         raise UnreadableFile(f"{file.location} cannot be read: {broken or type(broken).__name__}") from broken
 
 
-def _parsed_ahead(tasks: Iterable[Callable[[], list[Parsed]]]) -> Iterator[Parsed]:
+def _parsed_ahead(tasks: Iterable[Task]) -> Iterator[Parsed]:
     with ThreadPoolExecutor(AHEAD) as threads:
         ahead: deque[Future[list[Parsed]]] = deque()
         for task in tasks:

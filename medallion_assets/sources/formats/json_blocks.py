@@ -1,7 +1,7 @@
 """JSON lines taken typed by a fast parser, where each is exactly one object that fits the schema.
 
 Arrow's parser takes a block of lines or none of it. Of a block it does not take, msgspec finds the lines that
-may fit, and these are parsed again. What is left goes to ``json_careful``, which decides: this file saves
+may fit, and these are parsed again. What is left goes to ``json_rows``, which decides: this file saves
 time and never decides otherwise.
 """
 
@@ -9,30 +9,30 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, StringType, StructType
+from pyspark.sql import types
 
 from medallion_assets.sources.counted_lines import BLANK
-from medallion_assets.sources.formats.exact_texts import Misfit, floating_number
-from medallion_assets.sources.formats.json_types import TIMES, ZONE, decoded_object, shape_of
-from medallion_assets.sources.formats.json_values import types_in
+from medallion_assets.sources.formats.exact_values import BITS, NotExact, TextOptions, is_rounded
+from medallion_assets.sources.formats.json_values import TIMES, JsonText, stored_type, types_in
+from medallion_assets.sources.formats.typed_columns import usual_form, usual_values
 
+ISO = TextOptions()
 PARSED_AT_ONCE = 4 << 20
 """Bytes; a longer record is left to the careful reader."""
-
 FEW = 64
 """Lines that are not worth another try of the parser where one of them does not fit."""
 
 MISFIT = (msgspec.MsgspecError, ValueError, RecursionError)
 KEPT = (b'"', b"n")
 """How a string begins, and null: a column of strings takes any other value as its text."""
-
 LONG_RUN = 16
 """Digits and points; a number with fewer comes back from a double as it was written."""
 
@@ -51,11 +51,11 @@ class Lines:
 class TypedReader:
     """What takes lines of a schema, and no others."""
 
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: types.StructType) -> None:
         """Take the columns there are."""
-        shape = shape_of(schema)
-        self.schema, self.parsed = schema, None if shape.parsed is None else pa.schema(list(shape.parsed))
-        self.rounds = any(isinstance(kind, (DoubleType, FloatType)) for kind in types_in(schema))
+        parsed = parsed_type(schema)
+        self.schema, self.parsed = schema, None if parsed is None else pa.schema(list(parsed))
+        self.rounds = any(isinstance(kind, (types.DoubleType, types.FloatType)) for kind in types_in(schema))
         self.decoder: msgspec.json.Decoder[Any] | None = None
         self.text_decoder: msgspec.json.Decoder[Any] | None = None
         self.text_fields: list[str] = []
@@ -64,13 +64,13 @@ class TypedReader:
             self._make_decoders()
 
     def _make_decoders(self) -> None:
-        fields = {f.name: shape_of(f.dataType).decoded for f in self.schema.fields}
-        strings = [f.name for f in self.schema.fields if isinstance(f.dataType, StringType)]
+        fields = {f.name: _decoded_type(f.dataType) for f in self.schema.fields}
+        strings = [f.name for f in self.schema.fields if isinstance(f.dataType, types.StringType)]
         self.text_fields = [f"f{n}" for n, name in enumerate(self.schema.names) if name in strings]
         try:
-            self.decoder = msgspec.json.Decoder(decoded_object(fields))
+            self.decoder = msgspec.json.Decoder(_decoded_object(fields))
             raw = fields | dict.fromkeys(strings, msgspec.Raw)
-            self.text_decoder = msgspec.json.Decoder(decoded_object(raw))
+            self.text_decoder = msgspec.json.Decoder(_decoded_object(raw))
         except ValueError:
             # A name with a quote or a backslash in it.
             self.decoder = None
@@ -108,7 +108,7 @@ class TypedReader:
             if read.num_rows != records:
                 return None
             columns = [_stored(read[f.name], f.dataType) for f in self.schema.fields]
-        except (pa.ArrowException, ValueError, Misfit):
+        except (pa.ArrowException, ValueError, NotExact):
             return None
         return pa.table(columns, self.schema.names)
 
@@ -198,39 +198,23 @@ def rounded(block: bytes) -> bool:
 
 
 def _rounded_numbers(text: bytes) -> bool:
-    return any(is_rounded(found) for found in NUMBERS.findall(text))
+    return any(is_rounded(found.decode()) for found in NUMBERS.findall(text))
 
 
-def is_rounded(found: bytes) -> bool:
-    """Return true where a text is a number that a double does not hold as it is written."""
-    number = found.decode()
-    try:
-        if repr(float(number)) == number:
-            return False
-    except ValueError:
-        # Part of a string; a number would be one from its first mark to its last.
-        return False
-    try:
-        floating_number(number, single=False)
-    except Misfit:
-        return True
-    return False
-
-
-def _stored(column: Any, kind: DataType) -> pa.ChunkedArray:
+def _stored(column: Any, kind: types.DataType) -> pa.ChunkedArray:
     """Return parsed values as they are stored.
 
     Raises:
-        Misfit, pa.ArrowException: One cannot be.
+        NotExact, pa.ArrowException: One cannot be.
     """
-    stored = shape_of(kind).stored
+    stored = stored_type(kind)
     if column.type == stored:
         return column
     return pa.chunked_array([_cast(chunk, kind) for chunk in column.chunks], stored)
 
 
 def _cast(values: Any, kind: Any) -> pa.Array:
-    stored = shape_of(kind).stored
+    stored = stored_type(kind)
     if values.type == stored:
         return values
     if pa.types.is_struct(stored):
@@ -241,7 +225,7 @@ def _cast(values: Any, kind: Any) -> pa.Array:
         return pa.ListArray.from_arrays(
             values.offsets, _cast(values.values, kind.elementType), stored, mask=values.is_null()
         )
-    if isinstance(kind, FloatType):
+    if isinstance(kind, types.FloatType):
         return _single(values)
     return _times(values, kind)
 
@@ -250,20 +234,67 @@ def _single(values: pa.Array) -> pa.Array:
     single = pc.cast(values, pa.float32(), safe=False)
     written = pc.cast(pc.cast(single, pa.string()), pa.float64())
     if pc.any(pc.not_equal(written, values)).as_py():
-        raise Misfit
+        raise NotExact
     return single
 
 
-def _times(texts: pa.Array, kind: DataType) -> pa.Array:
-    stored = shape_of(kind).stored
-    if pc.all(pc.match_substring_regex(texts, TIMES[type(kind)])).as_py() is False:
-        raise Misfit
-    if isinstance(kind, DateType) or stored.tz is None:
-        return pc.cast(texts, stored)
-    zoned = pc.match_substring_regex(texts, f"{ZONE}$")
-    if not pc.all(zoned).as_py():
-        if not pc.any(zoned).as_py():
-            return pc.cast(pc.cast(texts, pa.timestamp("us")), stored)
-        end = pc.if_else(pc.equal(pc.binary_length(texts), len("2026-01-01")), "T00:00Z", "Z")
-        texts = pc.if_else(zoned, texts, pc.binary_join_element_wise(texts, end, ""))
-    return pc.cast(texts, stored)
+def _times(texts: pa.Array, kind: types.DataType) -> pa.Array:
+    usual, values = usual_values(texts, kind, ISO)
+    if values is None or not (usual | np.asarray(texts.is_null())).all():
+        raise NotExact
+    return values
+
+
+def parsed_type(kind: types.DataType) -> pa.DataType | None:
+    """Return the type that Arrow's JSON parser is asked for, None where it cannot parse the type exactly."""
+    if isinstance(kind, types.StructType):
+        inner = [(field.name, parsed_type(field.dataType)) for field in kind.fields]
+        return pa.struct(inner) if inner and all(parsed for _, parsed in inner) else None
+    if isinstance(kind, types.ArrayType):
+        element = parsed_type(kind.elementType)
+        return element and pa.list_(element)
+    if isinstance(kind, (types.MapType, types.BinaryType, JsonText)):
+        return None
+    if isinstance(kind, types.FloatType):
+        return pa.float64()
+    return pa.string() if isinstance(kind, TIMES) else stored_type(kind)
+
+
+def _decoded_type(kind: types.DataType) -> Any:
+    """Return msgspec's type, which takes what Arrow's parser takes, and little else."""
+    if isinstance(kind, types.StructType):
+        return _decoded_object({field.name: _decoded_type(field.dataType) for field in kind.fields})
+    if isinstance(kind, types.ArrayType):
+        return list[_decoded_type(kind.elementType) | None]  # type: ignore[misc]
+    if type(kind) in BITS:
+        half = 1 << (BITS[type(kind)] - 1)
+        return Annotated[int, msgspec.Meta(ge=-half, le=half - 1)]
+    if isinstance(kind, TIMES):
+        return Annotated[str, msgspec.Meta(pattern=usual_form(kind, ISO))]
+    return DECODED[type(kind)]
+
+
+DECODED: dict[type[types.DataType], Any] = {
+    types.StringType: str, types.BooleanType: bool, types.DecimalType: Decimal,
+    types.FloatType: float, types.DoubleType: float,
+}  # fmt: skip
+
+
+def _decoded_object(fields: dict[str, Any]) -> Any:
+    """Return msgspec's type for an object of just these fields, any of which may be missing or NULL.
+
+    Raises:
+        ValueError: msgspec does not take a name with a quote or a backslash in it.
+    """
+    names = {f"f{number}": name for number, name in enumerate(fields)}
+    return msgspec.defstruct(
+        "Object",
+        [(name, _or_null(kind), None) for name, kind in zip(names, fields.values(), strict=True)],
+        rename=names,
+        forbid_unknown_fields=True,
+        omit_defaults=True,
+    )
+
+
+def _or_null(kind: Any) -> Any:
+    return kind if kind is msgspec.Raw else kind | None

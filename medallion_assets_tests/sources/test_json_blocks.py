@@ -12,8 +12,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from medallion_assets.sources.formats import json_typed
-from medallion_assets.sources.formats.json_typed import TypedReader
+from medallion_assets.sources.formats import json_blocks
+from medallion_assets.sources.formats.json_blocks import TypedReader
 
 
 def columns(**kinds):
@@ -30,7 +30,7 @@ GOOD = b'{"a":1,"c":"x","s":{"x":2},"l":["y"],"b":true}'
 @pytest.fixture(autouse=True)
 def each_line_for_itself(monkeypatch):
     """Let one line that does not fit take no other with it to the careful reader."""
-    monkeypatch.setattr(json_typed, "FEW", 1)
+    monkeypatch.setattr(json_blocks, "FEW", 1)
 
 
 def typed(data):

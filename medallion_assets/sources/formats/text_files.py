@@ -1,0 +1,123 @@
+"""Landed files of text formats parsed as Parquet files: in this process, or on executors where they are many.
+
+Both run ``parse_text_files``, which depends on nothing but its arguments. Executors must see the landing zone
+and the lake under the same paths as this process.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from medallion_assets.settings import current_settings
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.csv_rows import parse_csv_files
+from medallion_assets.sources.formats.json_rows import (
+    NOT_UTF8,
+    CarefulReader,
+    parse_json_files,
+    refused_bytes,
+)
+from medallion_assets.sources.formats.parsed_files import (
+    Parsed,
+    ParsedFiles,
+    file_groups,
+    line_tasks,
+    parse_files,
+    with_positions,
+    written_as,
+)
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import CutRecord
+
+TEXT = StructType([StructField("value", StringType())])
+"""Spark's own column for text; it never changes."""
+
+
+def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source, folder: Path) -> ParsedFiles:
+    """Write the records of CSV, JSON, XML or text files to Parquet files in a folder, typed by the schema."""
+    if source.format == "csv":
+        return parse_csv_files(files, schema, source, folder)
+    if source.format != "text":
+        return parse_json_files(files, schema, source, folder)
+    whole = source.option("wholetext", default="false") == "true"
+
+    def parse(file: Entry, block: bytes, first: int, _: list[CutRecord]) -> Parsed:
+        lines = [block] if whole else block.splitlines()
+        good, numbers, places, refused = [], [], [], []
+        for number, line in enumerate(lines, first):
+            if (text := _text_of(line)) is not None:
+                good.append(text)
+                numbers.append(number - first)
+            else:
+                places.append("whole file" if whole else f"line {number}")
+                refused.append(refused_bytes(line, NOT_UTF8, *written_as(file, source)))
+        rows = [pa.table({"value": pa.array(good, pa.string())})] if good else []
+        if source.select:
+            rows = [with_positions(table, "line", first, numbers) for table in rows]
+        judged = [CarefulReader(TEXT, False, False).table(refused, places)] if refused else []
+        return Parsed([file], rows, judged, len(block))
+
+    return parse_files(line_tasks(files, source, parse, whole), folder)
+
+
+def _text_of(line: bytes) -> str | None:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+MANY_BYTES = 256 << 20
+"""Landed bytes that take this process some seconds; a Spark job over Python workers takes about one."""
+
+PARTS = "rows ARRAY<STRING>, judged ARRAY<STRING>, unreadable STRING"
+
+
+def are_for_executors(files: Sequence[Entry]) -> bool:
+    """Return true where executors parse the files: by their size, and by default on a cluster only.
+
+    Executors of a local master have no more cores than this process.
+    """
+    settings = current_settings()
+    least = settings.parse_on_executors_bytes
+    if least is None and settings.is_one_machine:
+        return False
+    return sum(file.size for file in files) >= (MANY_BYTES if least is None else least)
+
+
+def parse_batch(
+    spark: SparkSession, files: Sequence[Entry], schema: StructType, source: Source, folder: Path
+) -> ParsedFiles:
+    """Write the files' records to Parquet files in a folder, where the batch's size says.
+
+    Raises:
+        UnreadableFile: A file is not what discovery found any more.
+    """
+    if not are_for_executors(files):
+        return parse_text_files(files, schema, source, folder)
+    groups = list(file_groups(files))
+
+    def parse(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in numbers for number in batch["id"].to_pylist()):
+            parts, unreadable = ParsedFiles(), None
+            try:
+                # Spark may run a task twice: each attempt has a folder of its own.
+                parts = parse_text_files(groups[number], schema, source, folder / f"{number}-{uuid4().hex}")
+            except UnreadableFile as broken:
+                unreadable = str(broken)
+            columns = [pa.array([written], pa.list_(pa.string())) for written in (parts.rows, parts.judged)]
+            columns.append(pa.array([unreadable], pa.string()))
+            yield pa.RecordBatch.from_arrays(columns, ["rows", "judged", "unreadable"])
+
+    whole = ParsedFiles()
+    for part in spark.range(0, len(groups), 1, len(groups)).mapInArrow(parse, PARTS).collect():
+        if part["unreadable"]:
+            raise UnreadableFile(part["unreadable"])
+        whole.rows += part["rows"]
+        whole.judged += part["judged"]
+    return whole
