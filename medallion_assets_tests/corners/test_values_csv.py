@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     BooleanType,
@@ -39,6 +39,7 @@ from medallion_assets.sources.formats.typed_cells import ColumnGuess, typed_cell
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 from medallion_assets_tests.corners.strict_csv import CsvText
+from medallion_assets_tests.examples import examples
 
 DIALECTS = (
     Dialect(), Dialect(";", "'", "'"), Dialect("\t"), Dialect(" "), Dialect("|", '"', "\\", "#"),
@@ -72,7 +73,7 @@ def cut(dialect, data, ends, has_header):
     return cutter.first, sorted(found, key=lambda record: record[0])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(80)
 @given(cut_files())
 def test_records_and_cells_are_those_of_the_strict_reader_wherever_a_block_ends(file):
     dialect, text, ends, has_header = file
@@ -95,7 +96,7 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 tables = st.integers(1, 4).flatmap(lambda w: st.lists(st.lists(cells, min_size=w, max_size=w), min_size=1))
 
 
-@settings(deadline=None)
+@examples(25)
 @given(tables, st.sampled_from(["\n", "\r\n", "\r"]), st.integers(1, 40))
 def test_what_the_standard_library_writes_is_read_back_and_each_line_number_is_that_of_an_editor(
     table, line_end, piece
@@ -122,7 +123,7 @@ def test_a_file_of_any_size_is_read_in_blocks_and_a_record_that_never_ends_is_re
         list(Cutter(Dialect(), True).blocks(piece for part in ([b'a\n"'], endless) for piece in part))
 
 
-@settings(deadline=None)
+@examples(25)
 @given(st.lists(st.text(max_size=6), min_size=1))
 def test_a_header_is_kept_whole_and_no_two_columns_share_a_name(names):
     again = header_names(header_text(names))
@@ -156,7 +157,7 @@ KINDS = (ShortType(), IntegerType(), LongType(), FloatType(), DoubleType(), Deci
          TimestampNTZType())  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@examples(80)
 @given(st.sampled_from(KINDS), st.lists(texts | st.none(), max_size=8))
 def test_a_column_has_the_values_its_texts_denote_one_by_one(kind, column):
     values, lost = typed_cells(pa.array(column, pa.string()), kind, CellOptions())
@@ -198,7 +199,7 @@ def at_midnight(text):
     return datetime(*map(int, text.replace("T", " ").split(" ")[0].split("-")))
 
 
-@settings(deadline=None)
+@examples(25)
 @given(st.lists(texts, min_size=1, max_size=4))
 def test_an_inferred_type_gives_back_what_the_file_says(column):
     guess = ColumnGuess()
@@ -277,7 +278,7 @@ def landed_files(draw):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50)
 @given(landed_files())
 def test_every_cell_of_a_file_is_in_its_column_or_rescued(tmp_path_factory, file):
     header, rows, encoding, kinds = file
