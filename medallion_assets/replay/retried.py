@@ -72,8 +72,8 @@ def chosen(spark: SparkSession, table: Table, lake: Lake, trial: ReplayPlan) -> 
     """Return the entries that a replay works on, in the quarantine's columns.
 
     A fix of the column ``row`` applies to raw records only. A fix of other columns applies to the entries
-    that have these columns: rows the query returned, or upstream rows the query failed on. A fix applies to no
-    late row, whose values are good.
+    that have these columns: rows the query returned, or upstream rows the query failed on. No fix applies to
+    a late row, whose values are good.
     """
     entries = at_version(spark, lake.quarantine(table), trial.version).where(trial.condition)
     fixed = fixes_of(trial.fix)
