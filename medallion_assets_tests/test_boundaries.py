@@ -46,6 +46,18 @@ def test_a_file_imports_only_from_rooms_below_it(file):
         assert not [name for name in found if name.split(".")[0].startswith("dagster")]
 
 
+def test_the_command_line_imports_no_module_that_imports_dagster_as_it_loads():
+    names = {name for file in HOUSE.glob("cli/*.py") for name in imports(file)}
+    ours = [HOUSE.parent / f"{n.replace('.', '/')}.py" for n in names if "assets.orchestration." in n]
+    tops = [node for file in ours for node in ast.parse(file.read_text()).body]
+    assert tops
+    for node in tops:
+        loaded = (
+            [a.name for a in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")]
+        )
+        assert not [name for name in loaded if name and name.split(".")[0].startswith("dagster")]
+
+
 @pytest.mark.parametrize("layer", sorted(HOUSE.glob("pipelines/*/*.py")), ids=lambda f: f.stem)
 def test_a_pipeline_file_uses_only_the_public_names_of_the_package(layer):
     ours = [n for n in ast.walk(ast.parse(layer.read_text())) if isinstance(n, ast.ImportFrom)]
