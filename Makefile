@@ -37,14 +37,14 @@ test: .venv/made ## Set up and pass lint, types and all tests
 # Two at a time, each with a Spark session of its own: one alone keeps a single core busy.
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-fast: .venv/made ## Only the tests that need no Spark (seconds)
-	$(BIN)/python -m pytest -m "not spark"
+fast: .venv/made ## Only the tests that need no Spark (half a minute)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not thorough and not pending"
 
 pending: .venv/made ## The tests that were not yet seen to pass on today's engine
 	$(BIN)/python -m pytest -m pending
 
-thorough: .venv/made ## The cases that are too many for each change
-	$(BIN)/python -m pytest -m thorough
+thorough: .venv/made ## The cases that are too many for each change, and 20 times the examples of property tests
+	MEDALLION_EXAMPLES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough or not (spark or pending)"
 
 faults: .venv/made ## The fault matrix: each fault injected for real, with what was seen
 	$(BIN)/python -m medallion_assets_tests.faults
@@ -52,7 +52,10 @@ faults: .venv/made ## The fault matrix: each fault injected for real, with what 
 bench: .venv/made ## One more file, fresh process: ours against plain notebooks
 	$(BIN)/python -m benchmarks.cold_increment
 
+rooms: .venv/made ## Draw the package's rooms into docs/architecture.md again
+	$(BIN)/python -m medallion_assets_tests.rooms
+
 clean: ## Remove the environment; tables and landing stay
 	rm -rf .venv *.egg-info
 
-.PHONY: help demo ui test fast pending thorough faults bench clean
+.PHONY: help demo ui test fast pending thorough faults bench rooms clean

@@ -1,13 +1,15 @@
 """Every file stays in its room: who may import whom, read from the code itself."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import medallion_assets
+from medallion_assets_tests import rooms
+from medallion_assets_tests.rooms import HOUSE, imports, room
 
-HOUSE = Path(medallion_assets.__file__).parent
 DAGSTER_ROOMS = {"definitions", "orchestration"}
 ROOMS = (
     "settings",
@@ -29,18 +31,6 @@ APART = {"pipelines": set(), "simulators": set(), "project": {"declare", "settin
 """Rooms beside the engine: the only other rooms each may import from."""
 
 
-def imports(file):
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module
-
-
-def room(file):
-    return file.relative_to(HOUSE).with_suffix("").parts[0]
-
-
 FILES = sorted(HOUSE.rglob("*.py"))
 
 
@@ -54,6 +44,18 @@ def test_a_file_imports_only_from_rooms_below_it(file):
         assert ours <= APART[room(file)]
     if room(file) not in DAGSTER_ROOMS:
         assert not [name for name in found if name.split(".")[0].startswith("dagster")]
+
+
+def test_the_command_line_imports_no_module_that_imports_dagster_as_it_loads():
+    names = {name for file in HOUSE.glob("cli/*.py") for name in imports(file)}
+    ours = [HOUSE.parent / f"{n.replace('.', '/')}.py" for n in names if "assets.orchestration." in n]
+    tops = [node for file in ours for node in ast.parse(file.read_text()).body]
+    assert tops
+    for node in tops:
+        loaded = (
+            [a.name for a in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")]
+        )
+        assert not [name for name in loaded if name and name.split(".")[0].startswith("dagster")]
 
 
 @pytest.mark.parametrize("layer", sorted(HOUSE.glob("pipelines/*/*.py")), ids=lambda f: f.stem)
@@ -78,3 +80,27 @@ def test_nothing_is_unpickled_or_evaluated():
 
 def test_rows_python_holds_reach_spark_by_one_way_that_needs_no_python_worker():
     assert [f.name for f in FILES if "createDataFrame(" in f.read_text()] == ["frames.py"]
+
+
+def test_the_picture_of_the_rooms_is_the_one_the_imports_draw():
+    page = rooms.PAGE.read_text("utf-8")
+    assert rooms.drawn(page) == page, "run `make rooms`"
+
+
+PAGES = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
+OF_A_PROJECT = Path("docs/your-own-project.md")
+"""Names the files of a project that `medallion new project` writes."""
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p != OF_A_PROJECT], ids=lambda p: p.stem)
+def test_every_file_a_page_names_exists(page):
+    folders = (HOUSE, Path(rooms.__file__).parent, Path("benchmarks"))
+    known = [f"/{file.as_posix()}" for folder in folders for file in folder.rglob("*.py")]
+    named = re.findall(r"`([a-z_/]+\.py)`", page.read_text("utf-8"))
+    assert not [name for name in named if not any(path.endswith(f"/{name}") for path in known)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_every_page_a_page_links_to_exists(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    assert not [link for link in links if not (page.parent / link).exists()]

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
@@ -89,3 +91,48 @@ def test_a_table_that_is_piped_is_not_folded_at_a_terminals_width(lake):
     done = subprocess.run(command, env=told | ours, capture_output=True, text=True, check=True)
     head = next(line for line in done.stdout.splitlines() if "version" in line)
     assert all(name in head for name in ("table", "rows", "quarantined", "last_run", "checks"))
+
+
+@pytest.fixture
+def students(lake):
+    """Three rows in a bronze table, two in the silver one made from it, written without Spark."""
+    for layer, count in (("bronze", 3), ("silver", 2)):
+        rows = pa.table({"student_id": [str(number) for number in range(count)]})
+        write_deltalake(lake.root / f"school/{layer}/students", rows)
+
+
+def test_status_and_history_show_what_a_table_holds(medallion, students):
+    (row,) = json.loads(medallion("status", "school/bronze/students", "--json").output)
+    assert (row["rows"], row["version"], row["quarantined"]) == (3, 0, 0)
+    assert "not run yet" not in row["checks"].values()
+    shown = medallion("status", "school").output
+    assert "school/bronze/students" in shown
+    assert "not run yet" in shown, "of the tables beside it"
+    assert all(word in medallion("history", "school/bronze/students").output for word in ("WRITE", "version"))
+
+
+def test_a_reset_lists_what_it_would_delete_and_with_yes_deletes_it_and_no_landing_file(
+    medallion, students, lake
+):
+    medallion("land", "school")
+    landed = sorted(lake.settings.landing.rglob("*.*"))
+    listed = medallion("reset", "school/bronze/students")
+    assert (listed.exit_code, (lake.root / "school/silver/students").exists()) == (0, True)
+    assert "would be deleted" in listed.output
+    done = medallion("reset", "school/bronze/students", "--yes")
+    assert done.exit_code == 0, done.output
+    assert not list(lake.root.rglob("*.parquet"))
+    assert sorted(lake.settings.landing.rglob("*.*")) == landed
+
+
+def test_all_files_of_a_set_land_at_once(medallion, lake):
+    assert medallion("land", "commerce", "--all").exit_code == 0
+    assert len(list(lake.settings.landing.glob("commerce/orders/*.json"))) == 10
+    assert "landed" not in medallion("land", "commerce", "--all").output
+
+
+def test_a_refresh_with_nothing_new_starts_no_spark_and_bronze_is_not_rebuilt(medallion):
+    assert "Spark was not started" in medallion("refresh", "school").output
+    refused = medallion("refresh", "school/bronze/students", "--full")
+    assert refused.exit_code == 2
+    assert "nothing was changed" in refused.output

@@ -80,9 +80,9 @@ def test_audit_finds_what_the_log_alone_cannot(drop, refreshed, do, lake, spark)
     path = lake.path(tables[0])
     spark.sql(f"UPDATE delta.`{path}` SET _source_file = 'elsewhere' WHERE id = 1")
     told = do("audit", tables[0])
-    assert "a.json held 3 records when it was taken, table and quarantine 2" in told.does
+    assert "a.json held 3 records when it was loaded, table and quarantine hold 2" in told.does
     assert "elsewhere, which the ledger does not know" in told.does
     file.write_text(orders_file((7, 7)))
-    assert "a.json changed since it was taken" in do("audit", tables[0]).does
+    assert "a.json changed since it was loaded" in do("audit", tables[0]).does
     file.write_bytes(b"\x1f\x8b no gzip")
     assert "a.json cannot be read any more" in do("audit", tables[0]).does

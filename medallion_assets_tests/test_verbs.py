@@ -18,7 +18,7 @@ shop_with = partial(chain, gold="complete")
 def test_plan_says_what_a_run_would_take_and_what_changed_code_needs(drop, refreshed, look):
     tables = shop_with()
     drop("shop/orders", "a.json", orders_file((1, 5)))
-    assert look("plan", tables[0]).does.startswith("1 new files are loaded")
+    assert look("plan", tables[0]).does.startswith("1 new file to load")
     assert look("plan", tables[0]).downstream == ("shop/silver/sales", "shop/gold/totals")
     refreshed(*tables)
     assert [look("plan", t).does for t in tables] == ["nothing new"] * 3
@@ -38,7 +38,7 @@ def test_a_full_refresh_applies_new_rules_to_old_rows_and_undo_takes_it_back(dro
     assert "2 rows before, 1 now" in do("full_refresh", changed[1]).does
     refreshed(*changed)
     assert rows_of("shop/gold/totals", "SELECT total FROM t") == [{"total": 5}]
-    assert "stands again" in do("undo", changed[1]).does
+    assert "is restored" in do("undo", changed[1]).does
     drop("shop/orders", "b.json", orders_file((3, 9)))
     refreshed(*tables)
     assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 15, "sales": 3}]
@@ -99,7 +99,7 @@ def test_reprocessed_files_replace_what_they_gave_all_the_way_down(drop, refresh
     drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
     old = drop("shop/orders", "b.json", orders_file((3, 9)))
     refreshed(*tables)
-    assert "1 files would be read again" in do("reprocess", tables[0], files=("a.json",), dry_run=True).does
+    assert "1 file would be read again" in do("reprocess", tables[0], files=("a.json",), dry_run=True).does
     told = do("reprocess", tables[0], files=("a.json",))
     assert told.found["records_before"] == told.found["records_now"] == 2
     refreshed(*tables)

@@ -1,4 +1,4 @@
-"""The command line; what only reads metadata starts no Spark."""
+"""The command line; commands that only read metadata start no Spark."""
 
 from medallion_assets.cli import loading, running, verbs
 from medallion_assets.cli.app import app

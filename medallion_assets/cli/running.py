@@ -66,7 +66,7 @@ def stream(
     ] = "10s",
 ) -> None:
     """Keep these tables up to date in one warm session, until stopped with Ctrl-C or SIGTERM."""
-    from medallion_assets.orchestration.resources import announced
+    from medallion_assets.orchestration.events import announced
     from medallion_assets.runs.streaming import stream_tables
     from medallion_assets.session import start_session
     from medallion_assets.sources.errors import seconds_of
@@ -89,7 +89,7 @@ def stream(
 
 
 def _run(tables: list[Table], lake: Lake, trigger: Trigger) -> None:
-    from medallion_assets.orchestration.resources import announced
+    from medallion_assets.orchestration.events import announced
     from medallion_assets.session import start_session
 
     outcomes = []

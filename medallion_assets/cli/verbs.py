@@ -104,14 +104,16 @@ def reset(
     do_to_each("reset", names, VerbRequest(dry_run=not yes, landing=landing))
 
 
-def do_to_each(verb: str, names: list[str] | None, asked: VerbRequest) -> None:
+def do_to_each(verb: str, names: list[str] | None, request: VerbRequest) -> None:
     """Do the verb to each table and print the results; exit 1 where one is not well."""
     from medallion_assets.session import start_session
 
     lake = the_lake()
     tables = tables_of(names or [])
-    results = [carry_out(verb, table, lake, lambda: start_session(lake.settings), asked) for table in tables]
-    show.table(verb + (" (dry run)" if asked.dry_run else ""), [_row(result) for result in results])
+    results = [
+        carry_out(verb, table, lake, lambda: start_session(lake.settings), request) for table in tables
+    ]
+    show.table(verb + (" (dry run)" if request.dry_run else ""), [_row(result) for result in results])
     raise typer.Exit(0 if all(result.well for result in results) else 1)
 
 

@@ -1,4 +1,4 @@
-"""The public words of the declarative layer; what follows from them knows nothing of Dagster."""
+"""Declarations of pipelines, tables, inputs and rules; they run nothing."""
 
 from medallion_assets.declare.expectations import (
     accepted_values,

@@ -1,7 +1,13 @@
 """What can be wrong with a declaration or a refresh; each message names the table and the way out."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class DeclarationError(ValueError):
@@ -19,9 +25,21 @@ def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> Non
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the known name most like this one, empty where none is."""
+    """Return ``; did you mean 'x'?`` with the nearest known name, or an empty text where none is near."""
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def known_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function; an unknown keyword is refused by ``refuse_unknown`` instead of a ``TypeError``."""
+    known = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        refuse_unknown(f"{function.__name__}(...)", options, known)
+        return function(*args, **options)
+
+    return checked
 
 
 class ExpectationFailed(RuntimeError):
@@ -47,7 +65,7 @@ class CheckpointDamaged(CheckpointMismatch):
         """Say what was not lost, and the verb that mends it."""
         super().__init__(
             f"{table}: its checkpoint is damaged: {cause}. Nothing was written and nothing is lost: the "
-            f"table's own commits say how far it stands. Run `medallion reset_checkpoint {table}`, then run "
+            f"table's own commits hold its position. Run `medallion reset_checkpoint {table}`, then run "
             "again."
         )
 
@@ -71,7 +89,7 @@ class SchemaRefused(RuntimeError):
         """Say which columns differ, and what to do."""
         super().__init__(
             f"{table}: the query's columns are not those its schema declares; they differ in "
-            f"{', '.join(differ)}. Nothing was written and nothing is lost: mend the query or the schema."
+            f"{', '.join(differ)}. Nothing was written and nothing is lost: correct the query or the schema."
         )
 
 
@@ -82,7 +100,7 @@ class ColumnsChanged(SchemaRefused):
         """Say which columns, what did not happen, and what to do."""
         words = [f"no longer gives {', '.join(lost)}, where new rows would hold NULL"] if lost else []
         words += [f"gives another type: {', '.join(retyped)}"] if retyped else []
-        way = f"run `medallion full_refresh {table}`, which makes the table anew with the columns of today"
+        way = f"run `medallion full_refresh {table}`, which rebuilds the table with today's columns"
         way = "rename, cast and leave out columns in silver" if is_bronze else way
         RuntimeError.__init__(
             self,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, known_options
 from medallion_assets.delta.names import among
 from medallion_assets.sources.quarantine import RULE
 
@@ -41,6 +41,7 @@ class Expectation:
         return broken <= (self.at_most * rows / 100 if self.in_percent else self.at_most)
 
 
+@known_options
 def accepted_values(
     name: str, column: str, values: Iterable[str], on_violation: OnViolation = "quarantine"
 ) -> Expectation:
@@ -48,6 +49,7 @@ def accepted_values(
     return expect(name, among(f"`{column}`", values), on_violation)
 
 
+@known_options
 def expect(
     name: str, predicate: str, on_violation: OnViolation = "quarantine", at_most: int | str | None = None
 ) -> Expectation:
@@ -110,6 +112,7 @@ class SetRule:
         return self.on_violation in BY_ROW
 
 
+@known_options
 def unique(name: str, columns: str | Sequence[str], on_violation: OnViolation = "warn") -> SetRule:
     """Say that each combination of the columns stands once, NULL among them.
 
@@ -119,6 +122,7 @@ def unique(name: str, columns: str | Sequence[str], on_violation: OnViolation = 
     return _rule(SetRule(name, "unique", on_violation, _names(columns)))
 
 
+@known_options
 def references(name: str, column: str, other: Any, on_violation: OnViolation = "warn") -> SetRule:
     """Say that each value of the column stands in the same column of another table; NULL has failed.
 
@@ -127,11 +131,13 @@ def references(name: str, column: str, other: Any, on_violation: OnViolation = "
     return _rule(SetRule(name, "references", on_violation, (column,), other))
 
 
+@known_options
 def row_count(name: str, drift: float, on_violation: OnViolation = "warn") -> SetRule:
     """Say that a batch has about as many rows as those before: ``drift`` (0.5: half) off at most."""
     return _rule(SetRule(name, "row_count", on_violation, (), None, drift))
 
 
+@known_options
 def null_rate(name: str, column: str, drift: float, on_violation: OnViolation = "warn") -> SetRule:
     """Say that a column's share of NULL in the last commit is at most ``drift`` above that of the table."""
     return _rule(SetRule(name, "null_rate", on_violation, (column,), None, drift))

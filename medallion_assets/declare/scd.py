@@ -7,7 +7,7 @@ from typing import Literal
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, known_options
 
 START_AT, END_AT = "__START_AT", "__END_AT"
 
@@ -27,6 +27,7 @@ class Changes:
     from_snapshots: bool = False
 
 
+@known_options
 def keep_changes(
     keys: str | Sequence[str],
     sequence_by: str,

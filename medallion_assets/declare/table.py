@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, known_options
 from medallion_assets.declare.expectations import Expectation, SetRule
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.scd import Changes
@@ -213,6 +213,7 @@ class Table:
         return answered(self.query(**given), given).drop(SOURCE_ROW)
 
 
+@known_options
 def stream(table: Any, *, event_time: str = "", watermark: str = "") -> Any:
     """Say that a parameter takes the rows of ``table`` that are new since the last refresh.
 
@@ -226,6 +227,7 @@ def stream(table: Any, *, event_time: str = "", watermark: str = "") -> Any:
     return Read("stream", table=table, event_time=event_time, watermark=watermark)
 
 
+@known_options
 def static(
     table: Any,
     *,

@@ -1,7 +1,7 @@
-"""Operations on tables beyond a run: plan, doctor, audit, replay, full_refresh and the others.
+"""Operations on tables: plan, doctor, audit, replay, full_refresh, undo, reset and others.
 
-Each is ``verb(table, lake, spark, asked) -> VerbResult``, under one name on the command line, in Dagster's
-launchpad and here; with ``asked.dry_run`` it only reports what it would do.
+Each is ``verb(table, lake, spark, request) -> VerbResult``, under one name on the command line, in Dagster's
+launchpad and here; with ``request.dry_run`` it only reports what it would do.
 """
 
 from medallion_assets.declare.table import Table
@@ -24,9 +24,9 @@ VERBS = {
 __all__ = ["VERBS", "VerbRequest", "VerbResult", "carry_out", *VERBS]
 
 
-def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Return what a verb did to a table; an error becomes a result that is not well, in one paragraph."""
+def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Carry out an operation and return its result; an error becomes a failed result of one paragraph."""
     try:
-        return VERBS[verb](table, lake, spark, asked)
+        return VERBS[verb](table, lake, spark, request)
     except Exception as error:
         return VerbResult(table.key, failure_text(table, lake, error), well=False)

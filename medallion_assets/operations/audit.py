@@ -1,4 +1,4 @@
-"""``audit``: everything counted once more, over all history: files by Python, rows by Spark."""
+"""``audit``: every landing file counted again by Python, every row counted again by Spark."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ from medallion_assets.sources.quarantine import REPLAYED
 NAMED = 5
 
 
-def audit(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Count the landing files again outside Spark, and the rows in Spark, and compare them.
+def audit(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Count the records of all landing files outside Spark, count the rows in Spark, and compare.
 
-    A file that is gone is counted as the ledger has it; one that changed since it was taken is named, and
-    with it the verb that loads it where discovery cannot see the change.
+    A deleted file counts as the ledger recorded it. A file that changed since it was loaded is reported,
+    with the command that loads the change where discovery cannot see it.
     """
     if not log.exists(lake.path(table)):
-        return VerbResult(table.key, "it has no rows yet")
+        return VerbResult(table.key, "not audited: it has no rows yet")
     wrong = list(_of_files(table, lake, spark()) if table.source else _of_rows(table, lake, spark()))
     books = balance(table, lake)
     wrong += [] if books.holds else [str(books)]
@@ -46,11 +46,11 @@ def audit(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRes
 
 
 def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
-    """Return what is wrong file by file."""
+    """Return a message for each file whose records and rows differ."""
     place = load_target_of(table, lake)
     found = _committed(spark, place.path, "_source_file", "true")
     found += _committed(spark, place.quarantine, "source_file", f"status <> '{REPLAYED}'")
-    # What a rule lets go is counted by batch, not by file.
+    # Rows a rule drops are counted by batch, not by file.
     drops = any(rule.on_violation == "drop" for rule in table.expectations)
     root = place.root
     for path, contents_of in _loaded_contents(place).items():
@@ -61,13 +61,13 @@ def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
         records = sum(row["records"] for row in contents_of)
         rows = found.pop(path, 0) + sum(row["rows_dropped"] or 0 for row in contents_of)
         if rows > records or (rows < records and not drops):
-            yield f"{path} held {records} records when it was taken, table and quarantine {rows}"
+            yield f"{path} held {records} records when it was loaded, table and quarantine hold {rows}"
     yield from (f"{count} rows say they came from {path}, which the ledger does not know"
                 for path, count in found.items() if count and path)  # fmt: skip
 
 
 def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
-    """Return by path the contents whose records the table holds, oldest first; one where they replace."""
+    """Return, by path, the contents the table holds, oldest first; only the newest where contents replace."""
     admitted = f"SELECT * FROM ledger WHERE status = '{ledgers.ADMITTED}' ORDER BY sequence"
     became, replaces = file_status.newest(place.ledger), replaces_files(place.source, place.path)
     loaded: dict[str, list[dict[str, Any]]] = {}
@@ -80,7 +80,7 @@ def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
 
 
 def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> str:
-    """Say how a file differs from the contents that were taken, empty where it does not or is gone."""
+    """Return how a file differs from the loaded contents; empty where it does not, or was deleted."""
     try:
         inside, now = contents(file, place.source), file.lstat()
     except FileNotFoundError:
@@ -89,22 +89,22 @@ def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> 
         return f"{path} cannot be read any more: {problem}"
     if inside.tag == taken["tag"]:
         same = inside.records == taken["records"]
-        held = f"{path} held {taken['records']} records when it was taken"
+        held = f"{path} held {taken['records']} records when it was loaded"
         return "" if same else f"{held}, and {inside.records} now"
     at = now.st_mtime_ns // 1000 / 1e6
     if (now.st_size, at) != (taken["size"], taken["modified_at"].timestamp()):
-        return f"{path} changed since it was taken"
+        return f"{path} changed since it was loaded"
     again = f"`medallion reprocess {place.key} --file {path}` loads it"
     if place.source.allow_overwrites == "append":
         again = "`touch` it to have it loaded"
     return (
-        f"{path} has other bytes than were taken, with the same size and time, by which discovery knows it: "
+        f"{path} has other bytes than were loaded, with the same size and time, so discovery misses it: "
         f'{again}, and change_detection="content" finds such changes'
     )
 
 
 def _of_rows(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
-    """Return where the log says another number of rows than are there."""
+    """Return a message where a Delta log counts other rows than Spark reads."""
     for path in (lake.path(table), lake.quarantine(table)):
         if log.exists(path):
             counted = spark.read.format("delta").load(str(path)).count()
@@ -112,7 +112,7 @@ def _of_rows(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
                 yield f"{path} holds {counted} rows, its log says {log.row_count(path)}"
     last = newest_batch(table, lake)
     if last and last.total_missing:
-        yield f"{last.total_missing} records were missing when they were to be read"
+        yield f"{last.total_missing} records were in files that had disappeared before they were read"
 
 
 def _committed(spark: SparkSession, path: Path, column: str, condition: str) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""``plan`` and ``doctor``: what the next run would take, what is wrong with a stream; logs only."""
+"""``plan`` and ``doctor``: what the next run would load, and what is wrong with a table; reads logs only."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from medallion_assets.lake.code_version import PARTS, changed_parts, code_versio
 from medallion_assets.lake.paths import Lake, is_lost
 from medallion_assets.lake.position import has_unfinished_batch, newest_batch, position
 from medallion_assets.operations.full_refresh import last_full_refresh
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many
 from medallion_assets.quality.conservation import balance
 from medallion_assets.replay.replay import is_pending
 from medallion_assets.runtime.static_changes import why_not
@@ -26,8 +26,8 @@ from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.quarantine import held_rows
 
 
-def plan(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Say what a run would read and write, what changed in the code since, and which command that needs."""
+def plan(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Report what a run would read and write, what changed in the code, and which command that needs."""
     files = _new_files(table, lake)
     waits = why_not(table, lake)
     words = list(_words(table, lake, files, waits))
@@ -42,14 +42,14 @@ def plan(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResu
 
 def _words(table: Table, lake: Lake, files: int, waits: str) -> Iterator[str]:
     if is_pending(table, lake):
-        yield "a replay is not finished: the run finishes it first"
+        yield "a replay was interrupted: the next run finishes it first"
     if files:
-        yield f"{files} new files are loaded"
+        yield f"{many(files, 'new file')} to load"
     elif waits:
         yield waits
     else:
         upstream = log.version(lake.upstream_log(table))
-        yield f"takes its upstream's changes after version {position(table, lake)}, up to {upstream}"
+        yield f"loads versions {position(table, lake) + 1} to {upstream} of its upstream"
     changed = changed_parts(table, lake)
     if changed:
         yield _of_changed_code(table, lake, changed)
@@ -101,12 +101,16 @@ LOG_DAYS = 30
 """How long Delta keeps a version's log entry unless a table says otherwise."""
 
 
-def doctor(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Say how far the stream is, how long upstream keeps the log it needs, and what to run if it is stuck."""
+def doctor(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Report the stream's position, how long upstream keeps the log it needs, and what repairs it."""
     try:
         return _examined(table, lake)
     except DamagedCheckpoint as error:
-        return VerbResult(table.key, f"its checkpoint is damaged ({error}): run reset_checkpoint", well=False)
+        return VerbResult(
+            table.key,
+            f"its checkpoint is damaged ({error}); no row is lost: run reset_checkpoint",
+            well=False,
+        )
     except DamagedTable as error:
         return VerbResult(table.key, str(error), well=False)
 
@@ -129,18 +133,18 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
 
 
 def _notes(table: Table, lake: Lake) -> Iterator[str]:
-    """Return what a person may wonder about, and need not act on: no run would fail or lose anything."""
+    """Return states that look odd but need no action: no run fails or loses anything."""
     begun = position(table, lake) >= 0 and not lake.state(table, "checkpoint").exists()
     if begun and table.stateful:
-        yield "well; its checkpoint is gone, and the next run that has rows to take rebuilds its state"
+        yield "well; its checkpoint is gone, and the next run with new rows rebuilds its state"
     elif begun:
-        yield "well; its checkpoint is gone, and the next run that has rows to take makes a new one"
+        yield "well; its checkpoint is gone, and the next run with new rows makes a new one"
 
 
 def _problems(table: Table, lake: Lake) -> Iterator[str]:
     checkpoint, path = lake.state(table, "checkpoint"), lake.path(table)
     if is_lost(table, lake):
-        yield "its table is gone and its checkpoint is not: run reset, then run"
+        yield "its table is gone and its checkpoint is still there: run reset, then run"
         return
     # A checkpoint that cannot be read is a problem, though the table's commits are what counts.
     planned, at = progress.planned_position(checkpoint), position(table, lake)
@@ -152,10 +156,10 @@ def _problems(table: Table, lake: Lake) -> Iterator[str]:
         yield (
             "a micro-batch was interrupted and its query has changed since: run full_refresh"
             if state
-            else "a micro-batch was interrupted: run, and it is taken again"
+            else "a micro-batch was interrupted; nothing is lost: the next run takes it again"
         )
     if is_pending(table, lake) and stopped:
-        yield "a replay was interrupted: run, and it is finished"
+        yield "a replay was interrupted; nothing is lost: the next run finishes it"
     upstream = lake.upstream_log(table)
     if at >= 0 and _is_cut_off(upstream, at + 1):
         yield f"upstream no longer keeps the log of version {at + 1}: run full_refresh"
@@ -168,15 +172,15 @@ def _problems(table: Table, lake: Lake) -> Iterator[str]:
 
 def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
     if table.source:
-        # Bronze is what landed, which audit recounts.
+        # Bronze holds what landed; audit recounts it.
         return []
-    # What a full refresh replaced is nobody's any more.
+    # A full refresh has replaced what was written before it.
     refresh = last_full_refresh(table, lake)
     return written_by_hand(lake.path(table), int(refresh["version"]) if refresh else -1)
 
 
 def days_left(upstream: Path, needed: int) -> float | None:
-    """Return how many days a version's log entry is still kept; None where it is not written yet."""
+    """Return for how many days a version's log entry is still kept; None where it is not written yet."""
     entry = upstream / "_delta_log" / f"{needed:020d}.json"
     if not entry.exists():
         return None

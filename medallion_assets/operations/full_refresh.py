@@ -1,4 +1,4 @@
-"""``full_refresh``: a table rewritten from all of upstream in one commit; ``undo``: as it was before that."""
+"""``full_refresh`` rewrites a table from all of upstream in one commit; ``undo`` restores it."""
 
 import uuid
 from dataclasses import replace
@@ -22,39 +22,40 @@ from medallion_assets.lake.position import (
     position,
     transaction,
 )
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many, refused
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import take_new
 from medallion_assets.runtime.query import take_all_rows
 
 
-def full_refresh(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Recompute the table from all of upstream: staged, compared, and published in one commit.
+def full_refresh(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Recompute the table from all of upstream: stage it, check it, and publish it in one commit.
 
-    Readers see the old rows until then. Where the new ones do not balance with upstream, or the run
-    fails, nothing is published. ``undo`` puts the old version back.
+    Readers see the old rows until that commit. Where a blocking check fails on the new rows, or the run
+    fails, nothing is published. ``undo`` restores the old version.
 
     Raises:
         TableBusy: Another process writes the table.
-        RefreshFailed: It could not be made; the table is as it was.
+        RefreshFailed: The rows could not be computed; the table is unchanged.
     """
     gone = _missing_sources(table, lake)
     if gone:
         return refused(table, gone)
     path, rows = lake.path(table), log.row_count(lake.path(table))
     upstream = ", ".join(up.key for up in table.upstream)
-    if asked.dry_run:
-        words = f"its {rows} rows would be recomputed from all of upstream, in one commit"
+    if request.dry_run:
+        words = f"its {many(rows, 'row')} would be recomputed from all of upstream, in one commit"
         return VerbResult(
             table.key, words, upstream, "table, quarantine and checkpoint", downstream_of(table)
         )
-    run_id = asked.run_id or uuid.uuid4().hex
+    run_id = request.run_id or uuid.uuid4().hex
     try:
         with sole_writer(table, lake):
             _rewrite(table, lake, spark, run_id)
     except GateClosed as closed:
         return VerbResult(table.key, f"refused: {closed}", well=False)
     words = f"recomputed: {rows} rows before, {log.row_count(path)} now; {balance(table, lake)}"
+    words += f"; `medallion undo {table.key}` restores the old ones"
     return VerbResult(table.key, words, upstream, "table, quarantine and checkpoint", downstream_of(table))
 
 
@@ -64,26 +65,28 @@ def _rewrite(table: Table, lake: Lake, spark: Spark, run_id: str) -> None:
         return
     take_all_rows(replace(table, write_audit_publish=True), lake, spark(), run_id)
     for flow in table.flows:
-        # Its rows were rewritten with the others; its own identifier says so from now on, too.
+        # The flow's rows were rewritten as well; its own identifier has to say so.
         if position(flow, lake) >= 0:
             commit_nothing(spark(), lake.path(table), transaction(flow, lake, position(flow, lake), run_id))
 
 
 def _missing_sources(table: Table, lake: Lake) -> str:
-    """Say what a rebuild would need and is gone; empty where all is there."""
+    """Return why a rebuild is impossible; empty where all of upstream is there."""
     if table.source:
-        return "bronze is what landed, and landing files go; reprocess takes again those that are there"
+        return (
+            "bronze is not recomputed: its landing files may be gone. Use reprocess for files that are there"
+        )
     lost = [up.key for up in table.upstream if not log.exists(lake.path(up))]
-    return f"{', '.join(lost)} is gone, and it would be made from it" if lost else ""
+    return f"{', '.join(lost)} is missing, and the table would be computed from it" if lost else ""
 
 
 UNDO = "undo"
 
 
-def undo(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Put the rows and the quarantine back that the last full refresh replaced.
+def undo(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Restore the rows and the quarantine that the last full refresh replaced.
 
-    What landed upstream since is taken by the next run.
+    The next run takes what reached upstream since.
 
     Raises:
         TableBusy: Another process writes the table.
@@ -91,13 +94,13 @@ def undo(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResu
     with sole_writer(table, lake):
         refresh = last_full_refresh(table, lake)
         if refresh is None:
-            return refused(table, "no full refresh of it is remembered")
+            return refused(table, "its history has no full refresh, or it was undone already")
         then, now = int(refresh["version"]) - 1, log.version(lake.path(table))
-        if asked.dry_run:
-            words = f"version {now} would make way for what version {then} holds"
+        if request.dry_run:
+            words = f"the rows of version {then} would replace those of version {now}"
         else:
             _put_back(table, lake, spark(), then, log.commit_metadata_of(refresh)[BEFORE])
-            words = f"version {then} stands again, as version {log.version(lake.path(table))}"
+            words = f"version {then} is restored, as version {log.version(lake.path(table))}"
     return VerbResult(
         table.key, words, "its own earlier versions", "table and quarantine", downstream_of(table)
     )
@@ -117,7 +120,7 @@ def last_full_refresh(table: Table, lake: Lake) -> dict[str, Any] | None:
 
 
 def _put_back(table: Table, lake: Lake, spark: SparkSession, then: int, held: int | None) -> None:
-    """Write the rows of a version, and the quarantine's, in one commit each: the table's begins an epoch."""
+    """Write an older version's rows and quarantine, each in one commit; the table's begins an epoch."""
     run_id, path, quarantine = uuid.uuid4().hex, lake.path(table), lake.quarantine(table)
     roll_back(spark, path, quarantine, run_id)
     flows, number = newest_flows(path, then), epoch(table, lake) + 1
@@ -136,6 +139,6 @@ def _put_back(table: Table, lake: Lake, spark: SparkSession, then: int, held: in
         rows = at_version(spark, quarantine, signed.before if held is None else held)
         rows = rows if held is not None else rows.limit(0)
         append(rows, quarantine, signed.of_quarantine, mode="overwrite", keep_schema=True)
-    # A Delta RESTORE would do, but its commit carries no transaction.
+    # Not a Delta RESTORE: its commit carries no transaction identifier.
     append(at_version(spark, path, then), path, signed, mode="overwrite", keep_schema=True)
     progress.forget(lake.state(table, "checkpoint"))

@@ -1,4 +1,4 @@
-"""``maintain``: files compacted, old versions removed; ``accept_changes``: rows deleted by hand."""
+"""``maintain`` compacts files and removes old versions; ``accept_changes`` accepts rows deleted by hand."""
 
 import getpass
 import uuid
@@ -14,32 +14,32 @@ from medallion_assets.delta.batches import FLOW, FLOWS, Batch, newest_flows, sta
 from medallion_assets.delta.commit import Transaction, commit_nothing, signed
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.lake.position import newest_batch, position
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, refused
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, many, refused
 from medallion_assets.quality.conservation import balance, hand_made
 from medallion_assets.runtime.static_changes import is_behind
 from medallion_assets.sources.file_status import outcomes_of
 
 LEAST_DAYS = 7
-"""Delta's own bound: a query or a replayed batch may read versions of the last days."""
+"""Delta's own lower bound: a running query or a repeated batch may read versions of the last days."""
 
 
-def maintain(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Put the small files of table, quarantine and ledger together, and removes files no version needs.
+def maintain(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Compact the small files of table, quarantine and ledger, and remove files that no kept version needs.
 
-    Nothing is removed of a table that one downstream has not taken whole yet, nor what is younger than
-    ``days`` (7 at least).
+    Nothing is removed while a table downstream has versions of this one left to read, and nothing that is
+    younger than ``days`` (at least 7).
 
     Raises:
         TableBusy: Another process writes the table.
     """
     paths = [path for path in (lake.path(table), lake.quarantine(table)) if log.exists(path)]
     if not paths:
-        return VerbResult(table.key, "there is nothing of it yet")
-    days, behind = max(asked.days, LEAST_DAYS), _behind(table, lake)
-    kept = f"; its old files stay, since {', '.join(behind)} has not taken all of it" if behind else ""
+        return VerbResult(table.key, "nothing to maintain: it has no rows yet")
+    days, behind = max(request.days, LEAST_DAYS), _behind(table, lake)
+    kept = f"; old versions are kept, since {', '.join(behind)} has not taken all of it" if behind else ""
     files = sum(len(LedgerTable(str(path)).file_uris()) for path in paths)
-    if asked.dry_run:
-        words = f"{files} files would be put together, versions of the last {days:g} days stay{kept}"
+    if request.dry_run:
+        words = f"{many(files, 'file')} would be compacted, versions of the last {days:g} days kept{kept}"
         return VerbResult(table.key, words, "its files", "its files", (), True, {"files_before": files})
     with sole_writer(table, lake):
         for path in paths:
@@ -47,7 +47,7 @@ def maintain(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> Verb
         if table.source:
             _tidy_ledger(lake.ledger(table), 0 if behind else days)
     now = sum(len(LedgerTable(str(path)).file_uris()) for path in paths)
-    words = f"{files} files became {now}{kept}"
+    words = f"{many(files, 'file')} compacted to {now}, versions of the last {days:g} days kept{kept}"
     return VerbResult(table.key, words, "its files", "its files", (), True,
                 {"files_before": files, "files_now": now, "days_kept": days})  # fmt: skip
 
@@ -63,7 +63,7 @@ def _behind(table: Table, lake: Lake) -> list[str]:
 
 def _tidied(spark: SparkSession, path: Path, days: float) -> None:
     table, flows = DeltaTable.forPath(spark, str(path)), newest_flows(path)
-    # Delta drops a log's old entries; what the newest batches did is carried on by this commit.
+    # Delta drops old log entries; this commit carries on what the newest batches did.
     metadata = {"run_id": "", FLOW: "upkeep", FLOWS: flows} if flows else {"run_id": ""}
     with signed(spark, Transaction("", 0, metadata)):
         table.optimize().executeCompaction()
@@ -81,19 +81,19 @@ def _tidy_ledger(ledger: Path, days: float) -> None:
                 table.vacuum(retention_hours=int(days * 24), dry_run=False)
 
 
-def accept_changes(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Count rows that a DELETE by hand took out as removed by hand, with who, when and why.
+def accept_changes(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Count the rows that a DELETE by hand removed as "removed by hand", with user, time and reason.
 
-    Never more rows than such commits took out: what is missing besides stays missing. Who, why and how many
-    go into a commit of the table.
+    It never accepts more rows than such commits removed: rows that are missing for another reason stay
+    missing. User, reason and count are written into a commit of the table.
 
     Raises:
         TableBusy: Another process writes the table.
     """
-    if not asked.why.strip():
+    if not request.why.strip():
         return refused(table, "say why with --why; the reason stays in the table's history")
     if table.row_count_column:
-        return refused(table, f"an aggregate is made again by `medallion full_refresh {table.key}`")
+        return refused(table, f"it is an aggregate; rebuild it with `medallion full_refresh {table.key}`")
     with sole_writer(table, lake):
         books, made = balance(table, lake), hand_made(table, lake)
         if books.holds:
@@ -102,20 +102,20 @@ def accept_changes(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -
         named = "; ".join(map(str, made)) or "none"
         if not min(0, removed) <= total <= max(0, removed):
             return refused(table, f"{books}; commits by hand explain {removed} of it ({named})")
-        if not asked.dry_run:
-            _record(table, lake, spark, asked, books.missing)
-    word = "would count" if asked.dry_run else "count"
-    words = f"{books.missing} rows {word} as removed by hand ({named}): {asked.why}"
+        if not request.dry_run:
+            _record(table, lake, spark, request, books.missing)
+    word = "would count" if request.dry_run else "count"
+    words = f"{books.missing} rows {word} as removed by hand ({named}): {request.why}"
     return VerbResult(table.key, words, "its log", "a commit without rows", (), True, {"rows": books.missing})
 
 
-def _record(table: Table, lake: Lake, spark: Spark, asked: VerbRequest, rows: int) -> None:
-    run, path, last = asked.run_id or uuid.uuid4().hex, lake.path(table), newest_batch(table, lake)
+def _record(table: Table, lake: Lake, spark: Spark, request: VerbRequest, rows: int) -> None:
+    run, path, last = request.run_id or uuid.uuid4().hex, lake.path(table), newest_batch(table, lake)
     batch = Batch(
         position(table, lake), 0, 0, 0, by_hand=rows, statics=dict(last.statics) if last else {}, run_id=run,
-        strategy=f"removed by hand, accepted: {asked.why}", open_rows=last.open_rows if last else 0,
+        strategy=f"removed by hand, accepted: {request.why}", open_rows=last.open_rows if last else 0,
     )  # fmt: skip
-    accepted = {"rows": rows, "why": asked.why, "who": _user()}
+    accepted = {"rows": rows, "why": request.why, "who": _user()}
     metadata = {"run_id": run, "table": table.key, "accepted": accepted}
     signed = Transaction(f"{table.key}/accept/{run}", 0, metadata)
     commit_nothing(spark(), path, stamp(signed, path, table.flow, batch))

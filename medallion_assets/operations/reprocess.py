@@ -10,7 +10,7 @@ from medallion_assets.delta.batches import FLOW, FLOWS, REPROCESSED, newest_flow
 from medallion_assets.delta.commit import Transaction, commit_nothing
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake, sole_writer
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many, refused
 from medallion_assets.quarantine.choice import discard as given_up
 from medallion_assets.replay.replay import replay as taken_again
 from medallion_assets.runs.run import refresh
@@ -26,58 +26,58 @@ NEWEST = (
 """``at`` is compared with the time a person gives; it orders nothing."""
 
 
-def reprocess(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Read chosen landing files again by today's schema, query and rules, and replaces their old rows.
+def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Read chosen landing files again with today's schema, query and rules, and replace their old rows.
 
     Raises:
         TableBusy: Another process writes the table.
-        RefreshFailed: The files could not be loaded; the old rows stay.
+        RefreshFailed: The files could not be loaded; the old rows are kept.
     """
     if not table.source or table.source.allow_overwrites == "append" or table.once:
-        return refused(table, "only bronze tables whose files each count once are reprocessed")
-    chosen = list(_chosen(table, lake, asked))
+        return refused(table, "only bronze tables that load each file once can be reprocessed")
+    chosen = list(_chosen(table, lake, request))
     root = load_target_of(table, lake).root
     gone = [path for path in chosen if not located(root, path).exists()]
     there = chosen
     if gone:
         return refused(
-            table, f"{', '.join(gone[:5])} is gone, and its rows could not be made again", gone=gone
+            table, f"{', '.join(gone[:5])} was deleted, so its rows could not be loaded again", gone=gone
         )
     if not there:
-        return VerbResult(table.key, "no file it has taken is as the choice says")
+        return VerbResult(table.key, "nothing to do: no loaded file matches --file and --since")
     numbers = {"files": len(there)}
-    if asked.dry_run:
-        words = f"{len(there)} files would be read again and replace the rows they gave"
+    if request.dry_run:
+        words = f"{many(len(there), 'file')} would be read again; the new rows would replace the old ones"
     else:
-        done = _read_again(table, lake, spark, asked, there)
+        done = _read_again(table, lake, spark, request, there)
         before, now = (sum(counts) for counts in zip(*done.values(), strict=True)) if done else (0, 0)
         numbers |= {"records_before": before, "records_now": now}
-        words = f"{len(there)} files were read again: {before} records before, {now} now"
+        words = f"{many(len(there), 'file')} read again: {before} records before, {now} now"
     return VerbResult(
         table.key, words, "landing files", "table and quarantine", downstream_of(table), True, numbers
     )
 
 
-def _chosen(table: Table, lake: Lake, asked: VerbRequest) -> Iterator[str]:
-    since = datetime.fromisoformat(asked.since) if asked.since else None
+def _chosen(table: Table, lake: Lake, request: VerbRequest) -> Iterator[str]:
+    since = datetime.fromisoformat(request.since) if request.since else None
     since = since.replace(tzinfo=since.tzinfo or timezone.utc) if since else None
     for row in ledgers.rows(lake.ledger(table), NEWEST):
         path, at = str(row["path"]), row["at"]
-        named = not asked.files or any(is_named(path, file) for file in asked.files)
+        named = not request.files or any(is_named(path, file) for file in request.files)
         if named and (since is None or (isinstance(at, datetime) and at >= since)):
             yield path
 
 
 def _read_again(
-    table: Table, lake: Lake, spark: Spark, asked: VerbRequest, paths: list[str]
+    table: Table, lake: Lake, spark: Spark, request: VerbRequest, paths: list[str]
 ) -> dict[str, list[int]]:
     _let_files_replace(table, lake, spark)
-    done = refresh(table, lake, spark, asked.run_id, again=frozenset(paths))
+    done = refresh(table, lake, spark, request.run_id, again=frozenset(paths))
     return {path: counts for batch in done.batches for path, counts in batch.replaced.items()}
 
 
 def _let_files_replace(table: Table, lake: Lake, spark: Spark) -> None:
-    """Commit that from now on each file counts as it came last, before the first is in the ledger again."""
+    """Commit, before a file enters the ledger again, that only the newest contents of each file count."""
     path = lake.path(table)
     with sole_writer(table, lake):
         flows = newest_flows(path)
@@ -90,26 +90,27 @@ def _let_files_replace(table: Table, lake: Lake, spark: Spark) -> None:
 
 
 RESCUED = "rescued"
-"""As a reason: not of quarantined rows, but of rows with fields no column took."""
+"""As a reason: rows of the table with rescued fields, not quarantined rows."""
 
 
-def replay(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Mends chosen quarantined rows, judges them by today's rules and writes the good ones, once.
+def replay(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Fix chosen quarantined rows, judge them by today's rules, and write the good ones once.
 
     Raises:
         ReplayRefused: The choice or the fix cannot be read; nothing was moved.
     """
-    if RESCUED in asked.choice.reasons:
-        return _unrescued(table, lake, spark, asked)
+    if RESCUED in request.choice.reasons:
+        return _unrescued(table, lake, spark, request)
     if not held_rows(lake.quarantine(table)):
-        return VerbResult(table.key, "nothing stands in its quarantine")
-    done = taken_again(table, lake, spark(), asked.choice, asked.fix, asked.run_id, asked.dry_run)
+        return VerbResult(table.key, "nothing to do: its quarantine is empty")
+    done = taken_again(table, lake, spark(), request.choice, request.fix, request.run_id, request.dry_run)
     if not done.tried:
-        return VerbResult(table.key, "no open row is as the choice says")
-    word = "would be" if asked.dry_run else "were"
-    words = f"{done.tried} rows {word} tried: {done.written} written, {done.still_open} stay open"
-    words += f", {done.duplicates} stand already" if done.duplicates else ""
-    words += f", {done.dropped} dropped by rule" if done.dropped else ""
+        return VerbResult(table.key, "nothing to do: no open quarantined row matches the filter")
+    word = "would be" if request.dry_run else "were"
+    words = f"{many(done.tried, 'row')} {word} judged again: {done.written} written"
+    words += f", {done.still_open} still quarantined"
+    words += f", {done.duplicates} duplicates of rows in the table" if done.duplicates else ""
+    words += f", {done.dropped} dropped by a rule" if done.dropped else ""
     shown = ("tried", "written", "still_open", "duplicates", "dropped", "replay_id")
     numbers = {name: getattr(done, name) for name in shown}
     reads = "its quarantine" + ("" if table.source else " and its upstream tables")
@@ -118,29 +119,31 @@ def replay(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbRe
     )
 
 
-def _unrescued(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Put rescued fields into the columns the table has for them by now."""
+def _unrescued(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Move rescued fields into the columns that the table has for them by now."""
     path = lake.path(table)
     if table.source is None or not table.source.rescued or not log.exists(path):
-        return VerbResult(table.key, "it has no rescued data")
-    run = asked.run_id or uuid.uuid4().hex
+        return VerbResult(table.key, "nothing to do: it has no rescued data")
+    run = request.run_id or uuid.uuid4().hex
     transaction = Transaction(f"{table.key}/unrescue/{run}", 0, {"run_id": run, "table": table.key})
     with sole_writer(table, lake):
-        rows = unrescue(spark(), path, table.source.rescued, asked.choice.files, transaction, asked.dry_run)
-    word = "would get" if asked.dry_run else "got"
-    words = f"{rows} rows {word} rescued fields into their columns"
+        rows = unrescue(
+            spark(), path, table.source.rescued, request.choice.files, transaction, request.dry_run
+        )
+    word = "would be" if request.dry_run else "were"
+    words = f"rescued fields of {many(rows, 'row')} {word} moved into their columns"
     return VerbResult(table.key, words, "the table", "the table", downstream_of(table), True, {"rows": rows})
 
 
-def discard(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Return up chosen quarantined rows: they stay, marked with the reason, and are not tried again.
+def discard(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Mark chosen quarantined rows as discarded, with the reason; they stay and are not tried again.
 
     Raises:
         ReplayRefused: No reason is given, or the choice cannot be read; nothing was moved.
     """
     if not held_rows(lake.quarantine(table)):
-        return VerbResult(table.key, "nothing stands in its quarantine")
-    count = given_up(table, lake, spark(), asked.choice, asked.why, asked.dry_run)
-    word = "would be" if asked.dry_run else "were"
-    words = f"{count} rows {word} given up: {asked.why}"
+        return VerbResult(table.key, "nothing to do: its quarantine is empty")
+    count = given_up(table, lake, spark(), request.choice, request.why, request.dry_run)
+    word = "would be" if request.dry_run else "were"
+    words = f"{many(count, 'row')} {word} discarded: {request.why}; they stay in quarantine and are counted"
     return VerbResult(table.key, words, "its quarantine", "its quarantine", (), True, {"discarded": count})

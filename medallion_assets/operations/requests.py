@@ -1,4 +1,4 @@
-"""What a person asks of a table and is told; ``validate``: what has landed, judged without a write."""
+"""The request and the result of an operation; ``validate``: landed files judged without a write."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,23 +16,23 @@ from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.validate import Validation, validated
 
 Spark = Callable[[], SparkSession]
-"""Gives the session; called only where a verb cannot answer from the log."""
+"""Returns the Spark session; called only where an operation cannot answer from the logs."""
 
 
 @dataclass(frozen=True)
 class VerbRequest:
-    """How a verb is to be done; each reads only what concerns it.
+    """The options of an operation; each operation reads only its own.
 
     Attributes:
-        dry_run: Only say what would be read, written and touched downstream.
-        choice: Which quarantined rows (replay, discard).
+        dry_run: Report what would be read, written and changed downstream; change nothing.
+        choice: The quarantined rows to work on (replay, discard).
         fix: ``column = expression``, separated by commas (replay).
-        why: Why rows are given up (discard), or were removed (accept_changes).
-        files: Landing files, by path or how it ends (reprocess).
+        why: The reason rows are discarded (discard) or were removed (accept_changes).
+        files: Landing files, by path or the end of one (reprocess).
         since: ISO 8601: files discovered from then on (reprocess).
-        days: Versions and files younger than this stay (maintain).
-        landing: The landing files go as well (reset).
-        run_id: Goes into commits.
+        days: Versions and files younger than this are kept (maintain).
+        landing: Delete the landing files as well (reset).
+        run_id: Written into the commits.
     """
 
     dry_run: bool = False
@@ -48,15 +48,15 @@ class VerbRequest:
 
 @dataclass(frozen=True)
 class VerbResult:
-    """What a verb did to a table, or would do.
+    """What an operation did to a table, or would do.
 
     Attributes:
         table: The table's key.
         does: What happens, as a sentence.
-        reads, writes: What is read and written; empty where nothing is.
-        downstream: The tables that take the change with their next run.
-        well: False where something is wrong, or where the verb was refused.
-        found: Numbers and findings by name.
+        reads, writes: What it reads and writes; empty for nothing.
+        downstream: The tables whose next run takes the change.
+        well: False where something is wrong or the operation was refused.
+        found: Counts and findings by name.
     """
 
     table: str
@@ -69,12 +69,17 @@ class VerbResult:
 
 
 def refused(table: Table, why: str, **found: Any) -> VerbResult:
-    """Return what is told where a verb does nothing, and why."""
+    """Return the result of an operation that did nothing, with the reason."""
     return VerbResult(table.key, f"refused: {why}. Nothing was changed", well=False, found=found)
 
 
+def many(count: int, noun: str) -> str:
+    """Return ``1 row`` or ``1,200 rows``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def downstream_of(table: Table) -> tuple[str, ...]:
-    """Return the keys of every table that reads this one, however far."""
+    """Return the keys of every table that reads this one, directly or through others."""
     reached: dict[str, None] = {}
     ahead = [table.key]
     while ahead:
@@ -85,14 +90,14 @@ def downstream_of(table: Table) -> tuple[str, ...]:
     return tuple(reached)
 
 
-def validate(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Read the files a run would take and says what would become of their records.
+def validate(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Read the files that the next run would load, and count what would become of their records.
 
     Raises:
-        BatchRefused: The run itself would be refused, with the same words.
+        BatchRefused: The run would be refused, with the same message.
     """
     if not table.source:
-        return VerbResult(table.key, "it reads no files: validate the bronze tables it comes from")
+        return VerbResult(table.key, "it reads no files; validate the bronze tables upstream of it")
     place = load_target_of(table, lake)
     rules: Counter[str] = Counter()
 
@@ -110,8 +115,9 @@ def validate(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> Verb
 
 def _words(found: Validation, broken: dict[str, int]) -> str:
     if not found.files and not found.corrupt_files:
-        return "no file has landed that it has not taken"
-    words = f"{found.files} files: {found.good} records fit, {found.bad} would be quarantined"
-    words += f", {found.corrupt_files} files cannot be read" if found.corrupt_files else ""
+        return "every landed file is loaded; nothing to validate"
+    words = f"{many(found.files, 'file')}: {many(found.good, 'record')} would load"
+    words += f", {found.bad:,} would be quarantined"
+    words += f", {many(found.corrupt_files, 'file')} cannot be read" if found.corrupt_files else ""
     reasons = [f"{count} {why}" for why, count in (*found.reasons.items(), *broken.items())]
     return words + (f" ({'; '.join(reasons)})" if reasons else "")

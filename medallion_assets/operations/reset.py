@@ -1,4 +1,4 @@
-"""``reset``: a table and all made from it removed; ``reset_checkpoint``: only its stream begins anew."""
+"""``reset`` deletes a table and all tables made from it; ``reset_checkpoint`` deletes only a checkpoint."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,29 +9,30 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.lease import held, is_held
 from medallion_assets.lake.paths import Lake, sole_writer
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
+from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many, refused
 from medallion_assets.sources.file_status import outcomes_of
 
 
-def reset(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Remove the table, its quarantine, ledger and checkpoint, and those of all tables downstream.
+def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Delete the table, its quarantine, ledger and checkpoint, and those of all tables downstream.
 
-    Landing files stay, so that the next run takes them again, unless they are asked to go too.
+    Landing files are kept, so that the next run loads them again, unless ``landing`` is set.
 
     Raises:
         TableBusy: Another process writes one of the tables.
     """
     reached = [table, *(table.registry[key] for key in downstream_of(table))]
-    folders = [path for each in reached for path in _folders(each, lake, asked.landing) if path.exists()]
+    folders = [path for each in reached for path in _folders(each, lake, request.landing) if path.exists()]
     told = {"removed": [str(path) for path in folders]}
     if not folders:
-        return VerbResult(table.key, "nothing of it is there")
-    for each in [] if asked.dry_run else reached:
+        return VerbResult(table.key, "nothing to delete: the table and its state do not exist")
+    for each in [] if request.dry_run else reached:
         with held(lake.state(each, "lease"), each.key):
-            for path in _folders(each, lake, asked.landing):
+            for path in _folders(each, lake, request.landing):
                 shutil.rmtree(path, ignore_errors=True)
-    word = "would be" if asked.dry_run else "were"
-    words = f"{len(folders)} folders {word} removed, of {', '.join(t.key for t in reached)}"
+    word = "would be" if request.dry_run else "were"
+    words = f"{many(len(folders), 'folder')} {word} deleted, of {', '.join(t.key for t in reached)}"
+    words += "" if request.landing else "; landing files are kept, and the next run loads them again"
     changes = "tables, quarantines, ledgers and checkpoints"
     return VerbResult(table.key, words, "", changes, downstream_of(table), True, told)
 
@@ -45,23 +46,23 @@ def _folders(table: Table, lake: Lake, landing: bool) -> Iterator[Path]:
     yield lake.state(table, ".")
 
 
-def reset_checkpoint(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:
-    """Drop the checkpoint and keep the data: the next run goes on from the position in the table's commits.
+def reset_checkpoint(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
+    """Delete the checkpoint and keep the data: the next run continues at the position in the table's commits.
 
-    A stateful table's state goes with its checkpoint, so its next run recomputes it from upstream.
+    A stateful table's state is part of its checkpoint, so the next run recomputes it from upstream.
 
     Raises:
         TableBusy: Another process writes the table.
     """
     if not lake.state(table, "checkpoint").exists():
-        return VerbResult(table.key, "it has no checkpoint")
-    if asked.dry_run and is_held(lake.state(table, "lease")):
+        return VerbResult(table.key, "nothing to do: it has no checkpoint")
+    if request.dry_run and is_held(lake.state(table, "lease")):
         return refused(table, "another process is writing the table now")
-    with nullcontext() if asked.dry_run else sole_writer(table, lake):
-        for stream in () if asked.dry_run else (table, *table.flows):
+    with nullcontext() if request.dry_run else sole_writer(table, lake):
+        for stream in () if request.dry_run else (table, *table.flows):
             progress.forget(lake.state(stream, "checkpoint"))
     whole = table.stateful and log.exists(lake.path(table))
-    after = "is recomputed from upstream" if whole else "goes on from the position its commits name"
-    word = "would be" if asked.dry_run else "was"
-    words = f"its checkpoint {word} dropped; with the next run it {after}"
+    after = "recomputes it from upstream" if whole else "continues at the position in its commits"
+    word = "would be" if request.dry_run else "was"
+    words = f"its checkpoint {word} deleted, no row of it; the next run {after}"
     return VerbResult(table.key, words, "", "the checkpoint", downstream_of(table) if whole else ())

@@ -9,7 +9,8 @@ import dagster as dg
 from medallion_assets.declare.pipeline import Pipeline, chosen, upstream_first
 from medallion_assets.operations import VERBS, VerbRequest, VerbResult, carry_out
 from medallion_assets.orchestration.assets import as_asset, external_specs, gates, lake_status
-from medallion_assets.orchestration.resources import LakeResource, SparkResource, materializations
+from medallion_assets.orchestration.events import materializations
+from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.orchestration.sensors import beside_the_chains, landing_sensor
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.streaming import stream_tables

@@ -171,9 +171,9 @@ def schema_unchanged(table: Table, lake: Lake) -> Verdict:
 def nothing_rescued(table: Table, lake: Lake) -> Verdict:
     """Holds where no row of the last batch had a field that no column took."""
     last = newest_batch(table, lake)
-    rescued, written = (last.rescued, last.written) if last else (0, 0)
-    words = f"{rescued} of {written} rows of the last batch have something in their rescued data column"
-    return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "written": written})
+    rescued, read = (last.rescued, last.read) if last else (0, 0)
+    words = f"{rescued} of the {read} records of the last batch have fields in the rescued data column"
+    return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "read": read})
 
 
 def no_late_rows(table: Table, lake: Lake) -> Verdict:

@@ -1,1 +1,1 @@
-"""What was refused: its entries, how they change, and rows that were mended or cannot be taken."""
+"""The quarantine: its entries, their changes, repaired rows, and rows a query fails on."""

@@ -1,4 +1,4 @@
-"""Which quarantined rows a person means, and rows that a person gives up."""
+"""The filter for quarantined rows, fixes of their columns, and ``discard``."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -23,13 +23,13 @@ from medallion_assets.sources.quarantine import DISCARDED, OPEN, named_as
 
 @dataclass(frozen=True)
 class QuarantineFilter:
-    """Open entries that are all that is said; every open one where nothing is.
+    """A filter for open entries: all given conditions hold; without any, every open entry.
 
     Attributes:
-        ids: Entries by ``entry_id``, or how it begins.
+        ids: Entry ids, or how they begin.
         rules: Rows that broke one of these.
-        reasons: Reason classes, those of ``ingestion.quarantine.REASONS``.
-        files: Landing files, by path or how it ends.
+        reasons: Reason classes of ``sources.quarantine.REASONS``.
+        files: Landing files, by path or the end of one.
         where: SQL over the quarantine's columns.
     """
 
@@ -41,10 +41,10 @@ class QuarantineFilter:
 
     @property
     def condition(self) -> str:
-        """The SQL that is true of them.
+        """The filter as a SQL predicate.
 
         Raises:
-            ReplayRefused: ``where`` is no SQL condition.
+            ReplayRefused: ``where`` is not a SQL condition.
         """
         told = [f"status = {literal(OPEN)}"]
         told += [_any(f"startswith(entry_id, {literal(i)})" for i in self.ids)] if self.ids else []
@@ -56,10 +56,10 @@ class QuarantineFilter:
 
 
 def fixes_of(text: str) -> dict[str, str]:
-    """Return, by column, the SQL of a fix: ``quantity = abs(quantity), email = lower(email)``.
+    """Return a fix (``quantity = abs(quantity), email = lower(email)``) as SQL by column.
 
     Raises:
-        ReplayRefused: It is no list of ``column = expression``.
+        ReplayRefused: The text is not a list of ``column = expression``.
     """
     if not text.strip():
         return {}
@@ -83,7 +83,7 @@ def mended(rows: DataFrame, fixes: Mapping[str, str]) -> DataFrame:
     odd = [name for name in fixes if name not in types]
     if odd:
         known = ", ".join(name for name in types if name not in ("entry_id", "was", working.UNFIT))
-        words = f"the fix speaks of {', '.join(odd)}; these rows have {known}"
+        words = f"the fix names unknown columns: {', '.join(odd)}; these rows have {known}"
         raise ReplayRefused(f"{words}. Nothing was moved.")
     columns = {n: F.expr(fixes[n]).try_cast(t) if n in fixes else F.col(quoted(n)) for n, t in types.items()}
     return rows.select(*(column.alias(name) for name, column in columns.items()))
@@ -104,7 +104,7 @@ def _read(statement: str, text: str) -> str:
 
 
 def _lenient(expression: exp.Expr) -> str:
-    """Return an expression as SQL in which a cast that fails gives NULL, and does not fail the query."""
+    """Return an expression as SQL in which a failing cast gives NULL instead of an error."""
 
     def soften(node: exp.Expr) -> exp.Expr:
         if type(node) is exp.Cast:
@@ -121,14 +121,14 @@ def _is_column(found: object) -> bool:
 def discard(
     table: Table, lake: Lake, spark: SparkSession, choice: QuarantineFilter, why: str, dry_run: bool = False
 ) -> int:
-    """Marks chosen open entries as discarded; gives how many. Conservation goes on counting them.
+    """Mark chosen open entries as discarded and return their number. Conservation still counts them.
 
     Raises:
-        ReplayRefused: No reason is given, or the choice cannot be read; nothing was moved.
+        ReplayRefused: The reason is missing, or the filter is not valid; nothing was changed.
         TableBusy: Another process writes the table.
     """
     if not why.strip():
-        raise ReplayRefused("say why these rows are given up; the reason stays with them")
+        raise ReplayRefused("give the reason with --why; it is stored with the rows. Nothing was changed")
     path = lake.quarantine(table)
     with sole_writer(table, lake):
         if not log.exists(path):

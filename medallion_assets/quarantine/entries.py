@@ -1,4 +1,4 @@
-"""Entries of a quarantine: which entry a recomputed row is, and how entries move in one commit."""
+"""Entries of a quarantine: matching recomputed rows with them, and changing them in one commit."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
@@ -19,11 +19,11 @@ TEXT = working.TEXT
 ROW_ID = working.ROW_ID
 BY_KEY = 2
 RELOADED = ("_batch_id", "_ingested_at", "_source_modified_at")
-"""What the rows of a file get anew when it is loaded again."""
+"""Columns whose values change when a file is loaded again."""
 
 
 class Identity(NamedTuple):
-    """The columns by which a row that was refused is known again, besides its whole text.
+    """The columns by which a row is matched with its entry, besides its whole text.
 
     Attributes:
         lasting: What the query gives under names upstream has, and the keys: a changed static row or a file
@@ -36,7 +36,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(columns: Iterable[str], upstream: Iterable[str], keys: Sequence[str]) -> Identity:
-    """Return how rows of these columns, made of upstream rows, are known again."""
+    """Return the columns by which rows computed from upstream rows are matched with their entries."""
     columns, stays = list(columns), {*keys, *upstream} - {*RELOADED}
     lasting = tuple(c for c in columns if c in stays)
     return Identity(lasting if {*lasting} - {*keys} else (), tuple(c for c in columns if c in keys))
@@ -91,7 +91,7 @@ SETTLED = {
     "attempts": "t.attempts + coalesce(n.attempts, 0)",
     **{c: f"coalesce(n.{c}, t.{c})" for c in ("row", "status", "repaired", "replay_id", "tried_at", "note")},
 }
-"""What an entry becomes that is settled: what is not spoken of stays."""
+"""The values of a settled entry; columns that a change leaves NULL keep their value."""
 
 
 def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> None:
@@ -114,11 +114,11 @@ def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> No
 
 
 def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known_by: Identity) -> DataFrame:
-    """Return refused rows under the entries they had: when first seen, how often tried, and as what.
+    """Return quarantined rows with the history of the entries they had: first seen, attempts, status.
 
-    A row that was given up stays so while all that upstream says of it is the same.
+    A discarded row stays discarded while its upstream row is unchanged.
     """
-    # An entry's number is drawn where it is read: it has to be the same wherever it is read from now on.
+    # Entry ids are random: a checkpoint keeps them the same for every later read of the frame.
     rows = refused.localCheckpoint()
     kept = ("entry_id", "quarantined_at", "attempts", "tried_at", "replay_id", "repaired", "note")
     entries = there.select(*kept, "row", "status", (F.col("status") != DISCARDED).alias("by_key"))

@@ -1,4 +1,4 @@
-"""What a table's rules refused, in the quarantine's shape, and what becomes of its entries."""
+"""Rows that a table's rules quarantined, as entries of the quarantine, and the status of these entries."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,20 +34,20 @@ from medallion_assets.sources.quarantine import (
 )
 
 JUDGED = f"status <> '{REPLAYED}' AND reason_class <> '{QUERY}'"
-"""SQL true of entries that stand for rows the query gave; those of rows it cannot take go when they do."""
+"""SQL predicate of entries for rows the query returned; entries of rows it failed on are kept apart."""
 
 
 def append_refused(
     verdict: DataFrame, counts: Mapping[str, int], table: Table, path: Path, transaction: Transaction
 ) -> None:
-    """Add what a batch's rules refused to the quarantine."""
+    """Append the rows that a batch's rules quarantined."""
     if counts["quarantine"]:
         entries = from_rules(verdict, table, transaction.version, transaction.run_id)
         append(entries, path, transaction.of_quarantine)
 
 
 def from_rules(judged: DataFrame, table: Table, batch_id: int, run_id: str) -> DataFrame:
-    """Return the quarantine rows of a judged frame, each with every rule it broke that quarantines."""
+    """Return entries for a judged frame's quarantined rows, each with every quarantining rule it broke."""
     refused = judged.where(F.col(working.OUTCOME) == "quarantine")
     rules = _quarantining(table)
     kind = F.when(_any_of(rules, table, JOIN), JOIN).when(_any_of(rules, table, KEY), KEY).otherwise(RULE)
@@ -60,7 +60,7 @@ def _any_of(rules: Column, table: Table, reason: str) -> Column:
 
 
 def settled(judged: DataFrame, table: Table) -> DataFrame:
-    """Return what becomes of the entries whose rows were judged: open still, or replayed."""
+    """Return the new status of entries whose rows were judged: open or replayed."""
     outcome = F.when(F.col(working.OUTCOME) == "quarantine", OPEN).otherwise(REPLAYED)
     texts = {"row": NEW_ROW, "repaired": NEW_REPAIRED}
     return (
@@ -84,10 +84,10 @@ def replace_quarantined(
     transaction: Transaction,
     known_by: Identity,
 ) -> None:
-    """Make the quarantine hold what the judged rows of these keys leave in it, in one commit.
+    """Replace the entries of these keys by those of the judged rows, in one commit.
 
-    A row that was refused before and is again keeps its entry: when it was first seen, how often it was
-    tried, that it was discarded. Entries a replay took out stay as its trace.
+    A row that is quarantined again keeps its entry: first seen, attempts, discarded or not. Entries that a
+    replay settled are kept as its record.
     """
     refused = from_rules(judged, table, transaction.version, transaction.run_id)
     if not log.exists(path):

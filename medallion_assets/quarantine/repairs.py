@@ -1,7 +1,7 @@
-"""Rows a person mended: what a replay made of a quarantined row stands in for it when it is met again.
+"""Repaired rows: when rows are recomputed, the repair a replay made is applied to its row again.
 
-A table's rows can be recomputed from upstream long after a replay, for a correction or a full refresh.
-Upstream still holds the row as it was refused; without this it would be refused again.
+A correction or a full refresh recomputes rows from upstream long after a replay. Upstream still holds the row
+as it was quarantined; without this step it would be quarantined again.
 """
 
 from pathlib import Path
@@ -28,38 +28,43 @@ from medallion_assets.sources.quarantine import (
 
 CHECK = "_check_"
 JUDGED = (working.BROKEN, working.OUTCOME)
-"""Columns the judge adds."""
+"""Columns that ``quality.judge`` adds."""
 
 
 def as_text(rows: DataFrame) -> Column:
-    """Return a row's text, as the quarantine holds it: its columns but those made for rules."""
+    """Return a row as JSON text, as the quarantine stores it: without the columns made for rules."""
     return F.to_json(F.struct(*map(quoted, text_columns(rows))), AS_JSON)
 
 
 def text_columns(rows: DataFrame) -> list[str]:
-    """Return the columns of a row's text."""
+    """Return the names of the columns that a row's JSON text has."""
     return [c for c in rows.columns if not c.startswith(CHECK) and c not in JUDGED]
 
 
 def in_force(
     spark: SparkSession, quarantine: Path, replay: str = "", as_it_stood: bool = False
 ) -> DataFrame | None:
-    """Return the entries of rows, with what stands in for each where its repair is in force.
+    """Return the quarantine's entries of typed rows, each with the repair that applies to it.
 
-    In force are the repairs of entries that were replayed, and of those of the replay under way. With
-    ``as_it_stood`` every other entry stands in for itself, so that a frame can tell which of its rows are
-    in quarantine.
+    A repair applies where its entry was replayed before, or belongs to the replay under way.
+
+    Args:
+        spark: The session.
+        quarantine: Path of the quarantine table.
+        replay: Id of the replay under way; empty for none.
+        as_it_stood: Give each entry without a repair its own row as repair, so that ``mended`` marks which
+            rows of a frame are in quarantine.
 
     Returns:
-        ``entry_id``, ``row``, ``repaired`` STRING (NULL where nothing stands in), ``tried`` BOOLEAN (not
-        replayed before); None where no repair is in force, by the log alone.
+        ``entry_id``, ``row``, ``repaired`` STRING (NULL where no repair applies), ``tried`` BOOLEAN (true
+        where the entry was not replayed before). None where the log shows that no repair applies.
     """
     told = f"status = '{REPLAYED}'" + (f" OR replay_id = {literal(replay)}" if replay else "")
     applies = "true" if as_it_stood else told
     known = {name for name, _ in log.schema(quarantine)}
     if "repaired" not in known or not log.rows(quarantine, f"SELECT 1 FROM t WHERE {applies} LIMIT 1"):
         return None
-    # At its version: a cached frame is read anew when its table moves on, and would say something else then.
+    # At a fixed version: Spark reads a cached frame again when its table has a new one.
     held = at_version(spark, quarantine, log.version(quarantine) or 0)
     open_still = F.col("status") != REPLAYED
     becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).when(F.expr(applies), F.col("repaired"))
@@ -68,18 +73,26 @@ def in_force(
 
 
 def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> DataFrame:
-    """Return the rows, each changed as the repair of its entry changed it, with ``_check_entry``.
+    """Return the rows with the repairs of their entries applied.
 
-    A repair changes the columns it was made of; the others stay as they are now. It is let go where a
-    replayed row has another value now in a column that was mended. Checks the repair does not speak of stay
-    as the query gave them. Beside ``_check_entry``: ``_check_tried``, and ``_check_row`` and
-    ``_check_repaired``, the entry's new texts where they differ from those it has.
+    A repair sets only the columns that the fix changed; other columns keep their values of today. It is not
+    applied where a replayed row now has another value in a fixed column. Columns made for rules keep the
+    query's values unless the repair has them.
+
+    Args:
+        rows: Recomputed rows.
+        repairs: Result of ``in_force``; None returns the rows unchanged.
+        known_by: Columns by which a row is matched with its entry.
+
+    Returns:
+        The rows with ``_check_entry`` (its entry's id), ``_check_tried``, and ``_check_row`` and
+        ``_check_repaired`` (new texts of the entry where they differ from the stored ones).
     """
     if repairs is None:
         return rows
     schema = StructType([f for f in rows.schema.fields if not f.name.startswith(CHECK)])
     placed, others = _candidates(rows, repairs, schema, known_by)
-    # A replayed entry's row may be gone; another one of its key is not to be changed in its place.
+    # A replayed entry's row may be gone; another row of the same key must not get its repair.
     entries = repairs.withColumn("by_key", F.col("tried")).localCheckpoint()
     pairs = paired(placed, entries, schema, known_by)
     there = pairs.join(entries.where("repaired IS NOT NULL"), "entry_id")
@@ -90,7 +103,7 @@ def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> Da
 def _candidates(
     rows: DataFrame, repairs: DataFrame, schema: StructType, known_by: Identity
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the rows that may be an entry's, with ``_row_id`` and ``_text``, and the others."""
+    """Return the rows that may belong to an entry, with ``_row_id`` and ``_text``, and all other rows."""
     names = known_by.keys or known_by.lasting
     told = rows.withColumn(TEXT, as_text(rows))
     if names:
@@ -99,12 +112,12 @@ def _candidates(
     else:
         wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
     near = of_keys(told, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
-    # Cut off from what made them: their numbers have to stay.
+    # A checkpoint, since the numbers must not change when the frame is computed again.
     return near.localCheckpoint(), of_keys(told, wanted, "left_anti").drop(TEXT)
 
 
 def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows with the repair of their entry, where they have one and it fits them still."""
+    """Return the rows with their entry's repair applied where it still fits."""
     values = {of: F.from_json(F.col(of), "MAP<STRING, STRING>") for of in ("row", "repaired", TEXT)}
     told = placed.withColumns({f"{working.MAP}_{of}": value for of, value in values.items()})
     told = told.withColumn(working.NEW, F.from_json("repaired", schema, FROM_JSON))
@@ -142,5 +155,5 @@ def from_entries(entries: DataFrame, schema: StructType) -> DataFrame:
 
 def numbered(rows: DataFrame, by: str) -> DataFrame:
     """Return the rows with ``working.NTH`` INT: 1, 2, ... among those of one text."""
-    # Rows of one text are one as good as the other: any order pairs them.
+    # Rows of the same text are interchangeable, so any order pairs them.
     return rows.withColumn(working.NTH, F.row_number().over(Window.partitionBy(by).orderBy(F.lit(1))))

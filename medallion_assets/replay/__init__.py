@@ -1,1 +1,1 @@
-"""Quarantined rows taken again: chosen, mended, judged by today's rules, written once."""
+"""Replay of quarantined rows: chosen, fixed, judged by today's rules, written once."""

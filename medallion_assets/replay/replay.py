@@ -1,7 +1,7 @@
-"""Quarantined rows taken again: mended where asked, judged by today's rules, written once.
+"""Replay: quarantined rows fixed on request, judged by today's rules, and written once.
 
-A replay is planned in a file before it touches anything. One that dies is finished by the next replay or
-refresh of the table, with the same entries, the same fix and the same versions of everything else.
+The plan of a replay is stored in a file before anything changes. A replay that died is finished by the next
+replay or refresh of the table, with the same entries, fix and static versions.
 """
 
 import json
@@ -55,18 +55,18 @@ from medallion_assets.runtime.write import Prepared, Target, commit
 from medallion_assets.sources.quarantine import REPLAYED
 
 Strategy = Callable[[ReplayPlan, Table, Lake, SparkSession], Prepared]
-"""Computes what a replay gives: how the counts of ``judge`` move, and what writes it."""
+"""Computes the result of a replay: its counts, and the function that writes it."""
 
 
 def way_of(table: Table) -> Strategy:
-    """Return how this table takes replayed rows."""
+    """Return the strategy by which this table takes replayed rows."""
     if table.row_count_column:
         return groups_recomputed
     return keys_recomputed if table.source is None and table.recomputed_by else appended
 
 
 def appended(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -> Prepared:
-    """Append the rows that are good now: rows without keys, and bronze."""
+    """Append the rows that are good now; for bronze tables and rows without keys."""
     entries = chosen(spark, table, lake, trial).persist()
     rows, misfits = verdict_of(entries, table, lake, trial)
     verdict = rows.persist()
@@ -84,7 +84,7 @@ def appended(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -
 
 
 def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -> Prepared:
-    """Recompute the keys of the rows, as they were and as they are now."""
+    """Recompute the keys of the rows, both the keys before and the keys after the fix."""
     entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
     typed = repaired_typed(entries, table, lake, trial).persist()
     inputs = repaired_inputs(entries.where(HELD), table, lake, trial)
@@ -106,12 +106,12 @@ def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSes
     prepared = prepare_recompute(spark, table, lake, scope)
     taken = ended(inputs, through).localCheckpoint()
     failed = taken.where(F.col("status") == REPLAYED).count()
-    # Rows the query failed on were in quarantine, and in no frame it could give.
+    # The query never returned the rows it failed on, so they are counted here.
     before = prepared.counts.get("was:quarantine", 0) + failed
 
     def write(target: Lake, transaction: Transaction) -> None:
         if failed:
-            # Counted first, since a merge costs two seconds, also of nothing; tried once, by the move above.
+            # Counted first: even an empty merge takes two seconds. The move above counted the attempt.
             ends = signed(taken, trial).withColumn("attempts", F.lit(0))
             move_entries(ends, target.quarantine(table), transaction.of_quarantine)
         prepared.write(target, transaction)
@@ -121,17 +121,17 @@ def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSes
 
 
 def groups_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -> Prepared:
-    """Mend rows an aggregate's query failed on, and recompute the aggregate with them.
+    """Fix rows that an aggregate's query failed on, and recompute the aggregate with them.
 
-    State that begins with all of upstream takes all rows in one batch, for which none is late: every late
-    row that is held comes through with those that were chosen.
+    The recomputation reads all of upstream in one batch, in which no row is late: every late row in
+    quarantine is settled together with the chosen rows.
     """
     entries = _of_the_same_texts(chosen(spark, table, lake, trial), table, lake, trial)
     inputs = repaired_inputs(entries, table, lake, trial).persist()
     refuse_what_fails(inputs, table, lake, trial)
     late = at_version(spark, lake.quarantine(table), trial.version).where(WAITS)
     settled = ended(inputs).unionByName(ended(late.select("entry_id", "repaired"))).persist()
-    # Valid with the commit that begins the table's next epoch, which holds these rows.
+    # The commit that begins the table's next epoch holds these rows and makes the move valid.
     begins = app_id(table.key, epoch(table, lake) + 1, table.flow)
     pending = replace(trial.transaction(table), app_id=begins).of_quarantine
     move_entries(signed(settled, trial), lake.quarantine(table), pending)
@@ -141,14 +141,14 @@ def groups_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkS
 
 
 def refuse_what_fails(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> None:
-    """Raise what the query raises where it fails on such rows still."""
+    """Run the query on the fixed rows, and raise its error where it still fails."""
     through_query(inputs, table, lake, trial).write.format("noop").mode("overwrite").save()
 
 
 def _of_the_same_texts(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return the entries, and every other of a row that is the same to the letter.
+    """Return the entries together with all others that have the same row text.
 
-    A stream cannot tell such rows from one another: they are held, and mended, together.
+    A stream cannot tell identical rows apart, so they are held and fixed together.
     """
     every = at_version(entries.sparkSession, lake.quarantine(table), trial.version)
     open_still = every.where(f"{HELD} AND status <> '{REPLAYED}'")
@@ -163,9 +163,9 @@ class Replayed:
         table: The table's key.
         tried: Entries chosen.
         written: Rows that went into the table.
-        duplicates, dropped: Rows that are good and stand there already, or that a rule lets go.
-        still_open: Rows that broke a rule again, or could not be read again.
-        replay_id: Names it in entries and commits; empty where nothing was tried.
+        duplicates, dropped: Good rows the table has already, and rows dropped by a rule.
+        still_open: Rows that broke a rule again, or still could not be read.
+        replay_id: The id in entries and commits; empty where nothing was tried.
     """
 
     table: str
@@ -187,7 +187,16 @@ def replay(
     run_id: str = "",
     dry_run: bool = False,
 ) -> Replayed:
-    """Take chosen entries of a table's quarantine again, each at most once.
+    """Judge chosen entries of a table's quarantine again, and write each good row at most once.
+
+    Args:
+        table: The table.
+        lake: Where the table is.
+        spark: The session.
+        choice: Which open entries.
+        fix: ``column = expression``, separated by commas; empty for none.
+        run_id: Written into commits; a new id where empty.
+        dry_run: Judge only; move and write nothing.
 
     Raises:
         ReplayRefused: The choice or the fix cannot be read; nothing was moved.
@@ -199,7 +208,7 @@ def replay(
     with sole_writer(table, lake):
         finish_replay(table, lake, spark)
         if not dry_run:
-            # What a batch that died has put into quarantine is of no table yet.
+            # Entries of a batch that died belong to no commit of the table.
             roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
         trial = _planned(table, lake, choice, fix, run_id)
         tried = chosen(spark, table, lake, trial).count() if trial else 0
@@ -213,12 +222,12 @@ def replay(
 
 
 def is_pending(table: Table, lake: Lake) -> bool:
-    """Return true where a replay was begun and not ended."""
+    """Return true where a replay was started and not finished."""
     return lake.state(table, "replay.json").exists()
 
 
 def finish_replay(table: Table, lake: Lake, spark: SparkSession) -> list[Batch]:
-    """Ends a replay that died under way; the caller holds the table's lease."""
+    """Finish a replay that died; the caller holds the table's lease."""
     file = lake.state(table, "replay.json")
     if not file.exists():
         return []
@@ -253,7 +262,7 @@ def _carried_out(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSessio
             files = chosen(spark, table, lake, trial).select("source_file").distinct().collect()
             retell(spark, table, lake, [row[0] for row in files if row[0]], trial.run_id)
     except Exception as error:
-        # Nothing of it is in the table: it must not stand in the way of every run to come.
+        # Nothing was committed to the table, and the plan would make every later run fail.
         lake.state(table, "replay.json").unlink()
         roll_back(spark, lake.path(table), lake.quarantine(table), trial.run_id)
         raise explained(table, lake, error) from error
@@ -284,6 +293,6 @@ def _foreseen(trial: ReplayPlan, tried: int, table: Table, lake: Lake, spark: Sp
 
 def _told(table: Table, trial: ReplayPlan, tried: int, batch: Batch) -> Replayed:
     gone = batch.written + batch.duplicates + batch.dropped
-    # Of an aggregate, rows that are the same to the letter come with the one that was chosen.
+    # An aggregate takes identical rows together with the chosen one.
     tried = max(tried, gone)
     return Replayed(table.key, tried, batch.written, batch.duplicates, batch.dropped, tried - gone, trial.id)

@@ -1,4 +1,4 @@
-"""The frames of a replay: quarantined rows as they are tried again, judged, and what becomes of each."""
+"""The data frames of a replay: chosen entries, their fixed rows, and how each entry ends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,16 +42,16 @@ NO_LONGER = "does not fit the table's columns"
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """One replay, fixed before it begins.
+    """The plan of one replay, stored before it begins.
 
     Attributes:
-        id: Names it in commits and entries.
-        version: Of the quarantine: which entries there are.
-        condition: SQL true of the entries chosen.
+        id: The id in commits and entries.
+        version: Version of the quarantine to read.
+        condition: SQL predicate of the chosen entries.
         fix: ``column = expression``, separated by commas; empty for none.
-        static_versions: Version of each static input, and under the table's key its own.
-        upto: Upstream version the table has taken.
-        run_id: Who asked.
+        static_versions: Version of each static input, and the table's own under its key.
+        upto: The table's position: the upstream version it has taken.
+        run_id: The run that asked for it.
     """
 
     id: str
@@ -63,17 +63,17 @@ class ReplayPlan:
     run_id: str
 
     def transaction(self, table: Table) -> Transaction:
-        """Return what its commit on the table is."""
+        """Return the transaction of its commit on the table."""
         metadata = {"run_id": self.run_id, "table": table.key, "replay": self.id}
         return Transaction(f"{table.key}/replay/{self.id}", 0, metadata, self.version)
 
 
 def chosen(spark: SparkSession, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return the entries a replay is of, in the quarantine's columns.
+    """Return the entries that a replay works on, in the quarantine's columns.
 
-    A fix of ``row`` is of raw records, one of columns of the rows that have them: what the query gave, or
-    upstream's rows that the query could not take. The others are left alone. So is a late row, which is as
-    upstream has it.
+    A fix of the column ``row`` applies to raw records only. A fix of other columns applies to the entries
+    that have these columns: rows the query returned, or upstream rows the query failed on. No fix applies to
+    a late row, whose values are good.
     """
     entries = at_version(spark, lake.quarantine(table), trial.version).where(trial.condition)
     fixed = fixes_of(trial.fix)
@@ -90,22 +90,22 @@ def chosen(spark: SparkSession, table: Table, lake: Lake, trial: ReplayPlan) -> 
 
 
 def repaired(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return typed entries as tried: ``entry_id``, ``was`` and ``now`` STRUCT, ``repaired``, ``UNFIT``.
+    """Return typed entries, fixed: ``entry_id``, ``was`` and ``now`` STRUCT, ``repaired``, ``UNFIT``.
 
     Raises:
-        ReplayRefused: The fix speaks of columns the rows have not.
+        ReplayRefused: The fix names a column that the rows do not have.
     """
     return as_tried(entries, row_schema(table, lake, entries.sparkSession, trial), trial)
 
 
 def as_tried(entries: DataFrame, schema: StructType, trial: ReplayPlan) -> DataFrame:
-    """Return entries of rows of a schema as tried; see ``repaired``."""
+    """Return entries whose rows have a schema, with the fix applied; see ``repaired``."""
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     options = {**FROM_JSON, "columnNameOfCorruptRecord": UNFIT}
     rows = entries.select("entry_id", F.from_json("row", wanted, options).alias("was"))
     fixes = fixes_of(trial.fix)
     if not fixes.keys() <= {*schema.names} and entries.isEmpty():
-        # The fix is of the other kind of rows, upstream's or the query's.
+        # The fix is for the other kind of rows, upstream's or the query's.
         fixes = {}
     fixed = mended(rows.select("entry_id", "was", "was.*"), fixes)
     now = F.struct(*(F.col(quoted(name)) for name in schema.names))
@@ -115,21 +115,21 @@ def as_tried(entries: DataFrame, schema: StructType, trial: ReplayPlan) -> DataF
 
 
 def repaired_typed(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return ``repaired`` of those entries that are rows, and none where the fix is of raw records."""
+    """Return ``repaired`` for entries of typed rows; empty where the fix is for raw records."""
     of_records = "row" in fixes_of(trial.fix)
     typed = entries.where(f"NOT {RAW} AND reason_class <> '{QUERY}'").where(F.lit(not of_records))
     return repaired(typed, table, lake, replace(trial, fix="") if of_records else trial)
 
 
 def row_schema(table: Table, lake: Lake, spark: SparkSession, trial: ReplayPlan) -> StructType:
-    """Return the columns the table's query gives today, those made for rules among them.
+    """Return the schema of the query's result today, with the columns made for rules.
 
     Raises:
-        ReplayRefused: A bronze table has no row yet, so that its columns are unknown.
+        ReplayRefused: The bronze table has no row yet, so its columns are unknown.
     """
     if table.source is None:
         none = at_version(spark, lake.upstream_log(table), trial.upto).limit(0)
-        # Whether a static row is known is found out anew.
+        # Matches with static rows are computed again.
         matches = [f"_check_{name}_matched" for name, read in table.reads if read.unmatched]
         return derived(none, table, lake, trial.static_versions).drop(*matches, SOURCE_ROW).schema
     if not log.exists(lake.path(table)):
@@ -141,14 +141,14 @@ def row_schema(table: Table, lake: Lake, spark: SparkSession, trial: ReplayPlan)
 
 
 def tries_of(typed: DataFrame, trial: ReplayPlan) -> DataFrame:
-    """Return entries as tried, their status as it was until their rows are judged."""
+    """Return entries as tried; their status is unchanged until their rows are judged."""
     open_still = F.lit(None).cast("string").alias("status")
     none = F.array().cast("array<string>").alias("rules")
     return signed(typed.select("entry_id", open_still, none, "repaired"), trial)
 
 
 def signed(tried: DataFrame, trial: ReplayPlan) -> DataFrame:
-    """Return entries with what says that this replay tried them."""
+    """Return entries with the columns that record this replay's attempt."""
     return tried.withColumns(
         {
             STEP: F.lit(SETTLES),
@@ -160,13 +160,13 @@ def signed(tried: DataFrame, trial: ReplayPlan) -> DataFrame:
 
 
 def ends(typed: DataFrame, status: str, rules: Column) -> DataFrame:
-    """Return how entries end: ``entry_id``, ``status``, ``rules`` and ``repaired``."""
+    """Return the entries with their new status: ``entry_id``, ``status``, ``rules`` and ``repaired``."""
     told = {"status": F.lit(status), "rules": rules}
     return typed.select("entry_id", *(c.alias(n) for n, c in told.items()), "repaired")
 
 
 def repaired_inputs(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return entries the query failed on, rows of upstream, in the columns of ``repaired``."""
+    """Return upstream rows that the query failed on, in the columns of ``repaired``."""
     if table.source:
         return as_tried(entries, _record_schema(entries, table, lake), trial)
     upstream = at_version(entries.sparkSession, lake.upstream_log(table), trial.upto)
@@ -174,7 +174,7 @@ def repaired_inputs(entries: DataFrame, table: Table, lake: Lake, trial: ReplayP
 
 
 def through_query(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
-    """Return what the table's query makes of such rows as they are now."""
+    """Return the result of the table's query on such rows with the fix applied."""
     rows = inputs.select("now.*")
     if table.source:
         return brought_back(rows, table, trial)
@@ -182,12 +182,12 @@ def through_query(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
 
 
 def brought_back(records: DataFrame, table: Table, trial: ReplayPlan) -> DataFrame:
-    """Return what a bronze table's query makes of records a replay brings; of no batch, which is -1."""
+    """Return the result of a bronze table's query on replayed records, under batch id -1."""
     return shaped_records(records, table, replace(trial.transaction(table), version=-1))
 
 
 def ended(inputs: DataFrame, given: DataFrame | None = None) -> DataFrame:
-    """Return how entries end that the query was given again: replayed, or open where it gave no row of them.
+    """Return the new status of entries given to the query again: replayed, or open without a result row.
 
     Args:
         inputs: ``repaired_inputs``.
@@ -205,7 +205,7 @@ def ended(inputs: DataFrame, given: DataFrame | None = None) -> DataFrame:
 
 
 def _record_schema(entries: DataFrame, table: Table, lake: Lake) -> StructType:
-    """Return the columns of the records a bronze table's query is given."""
+    """Return the schema of the records that a bronze table's query reads."""
     place = load_target_of(table, lake)
     schema = newest(place.state / "schemas") or declared(place.source)
     staging = Staging(place.state / "staging-of-none", place.source)

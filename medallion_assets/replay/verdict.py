@@ -1,4 +1,4 @@
-"""A replay's rows judged by today's rules, and what becomes of each entry by that."""
+"""Judges a replay's rows by today's rules and settles their entries."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -33,11 +33,11 @@ from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, OPEN, RAW, RE
 def verdict_of(
     entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the rows of the entries judged by today's rules, and how each entry was tried.
+    """Return the rows of the entries judged by today's rules, and the entries settled without judging.
 
     Returns:
         The judged rows (``_check_entry`` names the entry of a typed one); and ``entry_id``,
-        ``repaired``, ``status`` and ``rules`` of what is settled without judging: records read again.
+        ``repaired``, ``status`` and ``rules`` of entries settled without judging: records read again.
     """
     spark = entries.sparkSession
     raw = entries.where(RAW)
@@ -64,7 +64,7 @@ def verdict_of(
 def changes_of(
     verdict: DataFrame, misfits: DataFrame, entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
 ) -> DataFrame:
-    """Return how the quarantine changes: each entry settled, records that parse and break a rule new."""
+    """Return the quarantine's changes: settled entries, and new ones for records that now break a rule."""
     told = settled(verdict, table).drop(STEP)
     typed = repaired_typed(entries, table, lake, trial)
     told = told.join(typed.select("entry_id", "repaired"), "entry_id", "left")
@@ -75,7 +75,7 @@ def changes_of(
 
 
 def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> tuple[DataFrame, DataFrame]:
-    """Return the rows of raw records through the table's query, and what became of each record's entry."""
+    """Return the query's result on raw records parsed again, and the new status of each record's entry."""
     place = load_target_of(table, lake)
     texts = mended(raw.select("row", "entry_id", "source_file", "raw_base64"), fixes_of(trial.fix))
     texts = texts.withColumnRenamed("row", "repaired")

@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
+from medallion_assets.operations.requests import many
 from medallion_assets.reports.state import NOT_RUN
 from medallion_assets.runs.run import Outcome
 from medallion_assets.runs.streaming import Moment
@@ -70,28 +71,24 @@ def summary(outcomes: Sequence[Outcome]) -> None:
     written, quarantined = (sum(o.refresh.total(what) for o in ran if o.refresh) for what in SUMMED)
     refused = sum(_refused_files(o) for o in outcomes)
     warnings = sum(len(o.warnings) for o in ran)
-    counts = f"{_many(written, 'row')} written, {quarantined:,} quarantined, {_many(refused, 'file')} refused"
-    counts += f", {_many(warnings, 'warning')}"
+    counts = f"{many(written, 'row')} written, {quarantined:,} quarantined, {many(refused, 'file')} refused"
+    counts += f", {many(warnings, 'warning')}"
     if failed:
-        of = f"{len(failed)} of {_many(len(outcomes), 'table')} failed"
+        of = f"{len(failed)} of {many(len(outcomes), 'table')} failed"
         console.print(f"[red]{of}:[/] {', '.join(failed)}; {counts}.")
     elif not ran and not refused:
         console.print("Nothing new: no table was changed, and Spark was not started.")
     elif not ran:
-        console.print(f"[yellow]Nothing new, with warnings:[/] {_many(refused, 'file')} refused so far.")
+        console.print(f"[yellow]Nothing new, with warnings:[/] {many(refused, 'file')} refused so far.")
     elif quarantined or refused or warnings:
-        console.print(f"[yellow]Done with warnings:[/] {_many(len(ran), 'table')}, {counts}.")
+        console.print(f"[yellow]Done with warnings:[/] {many(len(ran), 'table')}, {counts}.")
     else:
-        console.print(f"[green]All well:[/] {_many(len(ran), 'table')}, {counts}.")
+        console.print(f"[green]All well:[/] {many(len(ran), 'table')}, {counts}.")
 
 
 def _refused_files(done: Outcome) -> int:
     """Return the files a bronze table's discovery refuses as of now."""
     return sum(int(v.numbers["refused_files"]) for v in done.verdicts if "refused_files" in v.numbers)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Starts one tuned Spark session with Delta, and knows nothing of tables or Dagster."""
+"""The Spark session with Delta: Java, jars, options, tables by name."""
 
 from medallion_assets.session.start import start_session
 

@@ -1,4 +1,4 @@
-"""Files that arrive: seeded, one more, many, all, or without end; with faults on request."""
+"""Simulated landing files for the reference pipelines, with faults on request."""
 
 from medallion_assets.simulators.arrivals import SIMULATORS, land
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare import Pipeline, expect, static, stream
+from medallion_assets.declare import Pipeline, expect, keep_changes, static, stream, unique
 from medallion_assets.declare.errors import ExpectationFailed
 from medallion_assets.runs.run import Outcome, run_tables
 from medallion_assets.runtime.failures import KEPT_TRACES, cause_of, failure_text, passes_by_itself
@@ -132,6 +132,11 @@ def test_a_cause_is_a_sentence_without_stack_class_or_state_code():
 WRONG = {
     "silver(unique_bye=...)": (lambda shop: shop.silver(unique_bye="id"), "unique_by"),
     "landing(shema=...)": (lambda shop: shop.landing("a", format="json", shema="a INT"), "schema"),
+    "stream(watermak=...)": (lambda shop: stream(None, watermak="1 minute"), "watermark"),
+    "static(unmatch=...)": (lambda shop: static(None, unmatch="retry"), "unmatched"),
+    "expect(on_violaton=...)": (lambda shop: expect("a", "b > 0", on_violaton="drop"), "on_violation"),
+    "keep_changes(sequence=...)": (lambda shop: keep_changes("id", sequence="at"), "sequence_by"),
+    "unique(column=...)": (lambda shop: unique("a", column="b"), "columns"),
 }
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from medallion_assets.delta.commit import Transaction
@@ -27,6 +27,7 @@ from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
 from medallion_assets.sources.load import is_as_counted
 from medallion_assets.sources.value_books import ValueBooks
 from medallion_assets.sources.walking import local_path
+from medallion_assets_tests.examples import examples
 
 NAMES = ("a.json", "day=1/a.json")
 CHANGES = ("write", "append", "truncate", "delete", "restore", "rename", "touch", "forbid", "allow")
@@ -204,7 +205,7 @@ def history_of(seed: int) -> tuple[list[tuple[str, str, int]], list[int]]:
 
 @pytest.mark.parametrize("detection", ["stat", "content"])
 @pytest.mark.parametrize("mode", ["ignore", "append", "replace"])
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@examples(2, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_each_content_is_loaded_as_the_mode_says_whatever_becomes_of_files(world, mode, detection, seed):
     events, ticks = history_of(seed)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from medallion_assets.sources.counting import contents
@@ -18,6 +18,7 @@ from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.value_books import CommittedValues, FileColumns, QueryColumns, books_of
 from medallion_assets.sources.value_counts import count_values
+from medallion_assets_tests.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 KEYS = st.sampled_from(["a", "b", "A", "naïve key", "x.y", 'with "quote"', "`"])
@@ -37,7 +38,7 @@ def counted(path, source):
 
 
 @given(records=st.lists(st.dictionaries(KEYS, VALUES, max_size=4), max_size=12), broken=st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_json_members_are_counted_as_python_reads_them(tmp_path, records, broken):
     lines = [json.dumps(record) for record in records] + (['{"a": 1, "b"', "[1, 2]", "7"] if broken else [])
     path = tmp_path / "a.json"
@@ -48,7 +49,7 @@ def test_json_members_are_counted_as_python_reads_them(tmp_path, records, broken
 
 
 @given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=12))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_csv_cells_are_counted_as_pythons_reader_cuts_them(tmp_path, rows):
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("id", "name", "last"), *rows])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medallion_assets.delta import log
@@ -18,6 +18,7 @@ from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.avro import _without_logical_types
 from medallion_assets.sources.formats.exact_copy import MISFITS, copy_exactly, exactly, footer, names_of
 from medallion_assets_tests.corners.test_values_columnar import COLUMNS, EXPECTED, text_of
+from medallion_assets_tests.examples import examples
 
 
 def test_a_table_of_widened_columns_answers_sql(tmp_path):
@@ -152,7 +153,7 @@ def test_avro_no_table_can_have_is_refused_with_the_reason(schema, reason, tmp_p
 SCALARS = st.sampled_from([values for name, values in COLUMNS.items() if name not in EXPECTED])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(kinds=st.lists(SCALARS, min_size=1, max_size=4), order=st.lists(st.integers(0, 1), max_size=6))
 def test_a_copy_holds_every_value_or_says_which_it_cannot(kinds, order, tmp_path_factory):
     chosen = (pa.concat_arrays([values[:0], *(values[n : n + 1] for n in order)]) for values in kinds)
@@ -166,7 +167,7 @@ def test_a_copy_holds_every_value_or_says_which_it_cannot(kinds, order, tmp_path
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(values=st.lists(st.none() | st.integers(-(2**62), 2**62), min_size=1, max_size=20))
 def test_each_nanosecond_is_in_its_column_or_beside_it(values):
     whole = exactly(pa.array(values, pa.timestamp("ns")), pa.timestamp("us"))

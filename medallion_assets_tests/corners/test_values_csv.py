@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     BooleanType,
@@ -40,6 +40,7 @@ from medallion_assets.sources.formats.typed_columns import ColumnGuess, typed_co
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 from medallion_assets_tests.corners.strict_csv import CsvText
+from medallion_assets_tests.examples import examples
 
 DIALECTS = (
     Dialect(), Dialect(";", "'", "'"), Dialect("\t"), Dialect(" "), Dialect("|", '"', "\\", "#"),
@@ -73,7 +74,7 @@ def cut(dialect, data, ends, has_header):
     return cutter.first, sorted(found, key=lambda record: record[0])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(80)
 @given(cut_files())
 def test_records_and_cells_are_those_of_the_strict_reader_wherever_a_block_ends(file):
     dialect, text, ends, has_header = file
@@ -96,7 +97,7 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 tables = st.integers(1, 4).flatmap(lambda w: st.lists(st.lists(cells, min_size=w, max_size=w), min_size=1))
 
 
-@settings(deadline=None)
+@examples(25)
 @given(tables, st.sampled_from(["\n", "\r\n", "\r"]), st.integers(1, 40))
 def test_what_the_standard_library_writes_is_read_back_and_each_line_number_is_that_of_an_editor(
     table, line_end, piece
@@ -131,7 +132,7 @@ def test_a_file_of_any_size_is_read_in_blocks_and_what_follows_a_quote_that_neve
     assert max(len(block.data) for block in blocks) < 2 << 20
 
 
-@settings(deadline=None)
+@examples(25)
 @given(st.lists(st.text(max_size=6), min_size=1))
 def test_a_header_is_kept_whole_and_no_two_columns_share_a_name(names):
     again = header_names(header_text(names))
@@ -165,7 +166,7 @@ KINDS = (ShortType(), IntegerType(), LongType(), FloatType(), DoubleType(), Deci
          TimestampNTZType())  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@examples(80)
 @given(st.sampled_from(KINDS), st.lists(texts | st.none(), max_size=8))
 def test_a_column_has_the_values_its_texts_denote_one_by_one(kind, column):
     values, lost = typed_column(pa.array(column, pa.string()), kind, TextOptions())
@@ -212,7 +213,7 @@ def day_of(text):
     return "-".join(part.zfill(2) for part in text.replace("T", " ").split(" ")[0].split("-"))
 
 
-@settings(deadline=None)
+@examples(25)
 @given(st.lists(texts, min_size=1, max_size=4))
 def test_an_inferred_type_gives_back_what_the_file_says(column):
     guess = ColumnGuess()
@@ -291,7 +292,7 @@ def landed_files(draw):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50)
 @given(landed_files())
 def test_every_cell_of_a_file_is_in_its_column_or_rescued(tmp_path_factory, file):
     header, rows, encoding, kinds = file

@@ -8,7 +8,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from medallion_assets.sources.formats import json_blocks
 from medallion_assets.sources.formats.json_blocks import TypedReader
 from medallion_assets.sources.formats.json_rows import CarefulReader
+from medallion_assets_tests.examples import examples
 
 
 def columns(**kinds):
@@ -260,7 +261,7 @@ def each_line_for_itself():
 
 
 @given(st.lists(SOUND | BROKEN, min_size=1, max_size=8))
-@settings(max_examples=400, deadline=None)
+@examples(80)
 def test_each_value_is_in_its_column_or_rescued_as_it_is(lines):
     rows, others = read(b"\n".join(lines))
     good = iter(rows)
@@ -271,7 +272,7 @@ def test_each_value_is_in_its_column_or_rescued_as_it_is(lines):
 
 
 @given(st.lists(SOUND, min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@examples(40)
 def test_the_fast_reader_takes_nothing_that_the_careful_one_would_not(lines):
     careful, typed = CarefulReader(SCHEMA, True, True), TypedReader(SCHEMA)
     for line in lines:

@@ -1,10 +1,9 @@
 """Random select lists over random records, against Spark evaluating each record alone under strict SQL.
 
-``MEDALLION_TEST_EXAMPLES=500`` tries more; hypothesis prints what it failed on.
+``MEDALLION_EXAMPLES=50`` tries fifty times as many; hypothesis prints what it failed on.
 """
 
 import json
-import os
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -14,8 +13,9 @@ from pyspark.errors import AnalysisException
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.select_list import selected
+from medallion_assets_tests.examples import FACTOR
 
-EXAMPLES = int(os.environ.get("MEDALLION_TEST_EXAMPLES", "10"))
+EXAMPLES = 10 * FACTOR
 OURS = ("_rescued_data", "_raw", "_reason", "_source_file", "_source_modified_at")
 COLUMNS = "id, s, n, xs, st, js"
 TEXTS = ("", "0", "1", "7", " 7 ", "2147483647", "2147483648", "1.5", "-3", "x", "a-b", "a-b-c", "2024-02-29",

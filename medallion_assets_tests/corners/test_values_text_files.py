@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
@@ -23,6 +23,7 @@ from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.formats import json_scan, parsed_files
 from medallion_assets.sources.formats.text_files import TEXT, parse_text_files
 from medallion_assets.sources.options import Source
+from medallion_assets_tests.examples import examples
 
 COLUMNS = StructType(
     [
@@ -96,7 +97,7 @@ def text_of(record):
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
 )
-@settings(max_examples=120, deadline=None)
+@examples(30)
 def test_each_record_of_each_file_is_there_with_each_value(files, end, encoding):
     contents = {
         name + ending: WRAPS[ending](LAYOUTS[layout]([text_of(r) for r in records], end).encode(encoding))
@@ -229,7 +230,7 @@ def strings_in(text):
 
 
 @given(st.lists(ELEMENTS, min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@examples(40)
 def test_each_text_and_attribute_of_an_xml_record_is_in_its_row(records):
     texts = [f"<row>{''.join(parts)}</row>" for parts in records]
     document = f'<?xml version="1.0"?><all xmlns:q="urn:q">{" ".join(texts)}</all>'

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 
 import pytest
 
@@ -10,25 +11,41 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counted_lines import LONGEST_LINE
 from medallion_assets.sources.formats import json_scan
 
-ONE_LINE = bytes(LONGEST_LINE + (2 << 20))
+
+@pytest.fixture
+def longest(monkeypatch):
+    """The longest line any reader takes, made a hundredth of what it is."""
+    few = LONGEST_LINE // 128
+    for name, module in list(sys.modules.items()):
+        if name.startswith("medallion_assets.") and hasattr(module, "LONGEST_LINE"):
+            monkeypatch.setattr(module, "LONGEST_LINE", few)
+    return few
+
+
+def assert_the_bomb_alone_is_refused(folder, source, size):
+    (folder / f"bomb.{source.format}.gz").write_bytes(gzip.compress(bytes(size + (2 << 20)), 1))
+    (folder / f"sound.{source.format}").write_text('a\n"1"\n')
+    assert discover(folder, folder / "ledger", source).admitted == 1
+    (row,) = ledgers.rows(folder / "ledger", "SELECT * FROM ledger WHERE status = 'refused'")
+    assert f"{size >> 20} MiB and more" in row["reason"]
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "text"])
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_a_gzip_that_is_one_line_no_reader_can_hold_is_refused_and_its_neighbour_is_not(
-    tmp_path, kind, encoding
+    tmp_path, kind, encoding, longest
 ):
     source = Source("s", kind, reader_options={"encoding": encoding})
-    (tmp_path / f"bomb.{kind}.gz").write_bytes(gzip.compress(ONE_LINE, 1))
-    (tmp_path / f"sound.{kind}").write_text('a\n"1"\n')
-    assert discover(tmp_path, tmp_path / "ledger", source).admitted == 1
-    (row,) = ledgers.rows(tmp_path / "ledger", "SELECT * FROM ledger WHERE status = 'refused'")
-    assert "128 MiB and more" in row["reason"]
+    assert_the_bomb_alone_is_refused(tmp_path, source, longest)
 
 
-def test_a_quoted_cell_over_many_lines_is_as_long_as_its_record(tmp_path):
+def test_the_longest_line_a_reader_takes_is_shorter_than_128_mebibytes(tmp_path):
+    assert_the_bomb_alone_is_refused(tmp_path, Source("s", "json"), 128 << 20)
+
+
+def test_a_quoted_cell_over_many_lines_is_as_long_as_its_record(tmp_path, longest):
     lines = b"x" * 1023 + b"\n"
-    text = b'a,b\n1,"' + lines * (LONGEST_LINE // len(lines) + 1) + b'"\n'
+    text = b'a,b\n1,"' + lines * (longest // len(lines) + 1) + b'"\n'
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(text, 1))
     assert discover(tmp_path, tmp_path / "ledger", Source("s", "csv")).refused == 1
 

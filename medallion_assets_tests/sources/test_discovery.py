@@ -14,6 +14,7 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.errors import SourceError
+from medallion_assets_tests.examples import examples
 
 IN_ORDER = "SELECT * FROM ledger ORDER BY sequence"
 JSON = Source("things", "json", schema="a INT")
@@ -106,6 +107,7 @@ def test_records_are_counted_however_they_lie(zone, text, records):
     assert contents(zone / "a.json", JSON).records == records
 
 
+@examples(40)
 @given(
     st.lists(
         st.dictionaries(st.text(max_size=5), st.integers() | st.text() | st.none(), max_size=4),
