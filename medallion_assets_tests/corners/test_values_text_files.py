@@ -8,6 +8,7 @@ import bz2
 import gzip
 import io
 import json
+import re
 import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
+from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats import json_scan, parsed_files
 from medallion_assets.sources.formats.text_files import TEXT, parse_text_files
 from medallion_assets.sources.options import Source
@@ -296,3 +298,22 @@ def test_an_xml_record_that_does_not_fit_keeps_its_xml():
         )
         (refused,) = pq.read_table(found.judged[0]).to_pylist()
     assert (refused["_raw"], refused["_reason"]) == ("<r>\n<n>x</n><!-- c --></r>", "does not fit the schema")
+
+
+@pytest.mark.parametrize(
+    ("name", "landed", "later", "reason"),
+    [
+        ("a.csv", "x,y\n1,2\n", "x,y,z\n1,2,3\n", "its header has 3 columns, 2 when it was counted"),
+        ("a.json", '[{"n":1},{"n":2}]', '[{"n":1},{"n":"' + "x" * 9000 + '"}]', "a value of it has 0 MiB"),
+    ],
+)
+def test_a_file_that_cannot_be_read_any_more_is_named(tmp_path, monkeypatch, name, landed, later, reason):
+    path = tmp_path / "landing" / name
+    path.parent.mkdir()
+    path.write_bytes(landed.encode())
+    source = Source("t", "csv" if "csv" in name else "json", str(path.parent))
+    files = entries_of(path.parent, tmp_path / "ledger", source, DiscoveryOptions())
+    path.write_bytes(later.encode())
+    monkeypatch.setattr(json_scan, "LONGEST_LINE", 4096)
+    with pytest.raises(UnreadableFile, match=rf"{re.escape(name)} cannot be read: {reason}"):
+        parse_text_files(files, COLUMNS, source, tmp_path / "out")
