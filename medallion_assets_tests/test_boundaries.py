@@ -11,6 +11,7 @@ HOUSE = Path(medallion_assets.__file__).parent
 DAGSTER_ROOMS = {"definitions", "orchestration"}
 ROOMS = (
     "settings",
+    "storage",
     "session",
     "delta",
     "sources",

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.walking import local_path
+from medallion_assets.storage.lease import held
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.lease import held, is_held
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, refused
 from medallion_assets.sources.file_status import outcomes_of
+from medallion_assets.storage.lease import held, is_held
 
 
 def reset(table: Table, lake: Lake, spark: Spark, asked: VerbRequest) -> VerbResult:

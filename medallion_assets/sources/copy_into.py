@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import TIMES, configured
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -27,6 +26,7 @@ from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
 from medallion_assets.sources.walking import local_path
+from medallion_assets.storage.lease import held
 
 
 def create_table_as(

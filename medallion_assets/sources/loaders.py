@@ -14,7 +14,6 @@ from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.rollback import check_format, roll_back, unfinished
@@ -33,6 +32,7 @@ from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded, look_ahead
 from medallion_assets.sources.load_target import LoadTarget, has_new_ledger, ledger_position, not_loaded
+from medallion_assets.storage.lease import held
 
 
 def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
