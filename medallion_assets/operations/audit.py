@@ -23,6 +23,7 @@ from medallion_assets.sources.known_files import replaces_files
 from medallion_assets.sources.ledger import located
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import REPLAYED
+from medallion_assets.storage import is_still
 
 NAMED = 5
 
@@ -82,7 +83,7 @@ def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
 def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> str:
     """Say how a file differs from the contents that were taken, empty where it does not or is gone."""
     try:
-        inside, now = contents(file, place.source), file.lstat()
+        inside = contents(file, place.source)
     except FileNotFoundError:
         return ""
     except (OSError, UnreadableFile) as problem:
@@ -91,8 +92,7 @@ def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> 
         same = inside.records == taken["records"]
         held = f"{path} held {taken['records']} records when it was taken"
         return "" if same else f"{held}, and {inside.records} now"
-    at = now.st_mtime_ns // 1000 / 1e6
-    if (now.st_size, at) != (taken["size"], taken["modified_at"].timestamp()):
+    if not is_still(str(file), taken["size"], taken["modified_at"]):
         return f"{path} changed since it was taken"
     again = f"`medallion reprocess {place.key} --file {path}` loads it"
     if place.source.allow_overwrites == "append":

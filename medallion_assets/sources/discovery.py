@@ -27,6 +27,7 @@ from medallion_assets.sources.ledger import (
 from medallion_assets.sources.listing import FoundFile, listing
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import is_there
+from medallion_assets.storage import is_still
 
 OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
 LAY_THERE = "it lay there at the first look, and include_existing_files is false"
@@ -74,7 +75,7 @@ class DiscoveryOptions:
 class Look:
     """What one look found: the root of its paths, new files oldest first, how many match, what is known."""
 
-    root: Path
+    root: str
     new: list[FoundFile]
     matched: int
     known: Mapping[str, Known]
@@ -166,7 +167,7 @@ def _entry(
     """
     if found.refusal:
         return _passed_over(found, look, REFUSED, found.refusal)
-    path = Path(found.location)
+    path = Path(found.stored.path)
     try:
         tag = tag_of(path) if before and not again else ""
         if before and tag and tag == before["tag"]:
@@ -174,42 +175,37 @@ def _entry(
         elif before and tag and before["records"] and source.allow_overwrites == "ignore":
             made = _passed_over(found, look, CHANGED, OVERWRITTEN, tag)
         else:
-            made = _admitted(found, look, contents(path, source))
+            made = _written_down(found, look, contents(path, source))
     except PermissionError:
         return _passed_over(found, look, DENIED, FORBIDDEN)
     except (UnreadableFile, OSError) as problem:
         return _passed_over(found, look, REFUSED, str(problem))
-    return None if _moved_on(found) else made
-
-
-def _moved_on(seen: FoundFile) -> bool:
-    """Return true where the file changed while it was being counted: it is half written, and waits."""
-    try:
-        found = Path(seen.location).lstat()
-    except OSError:
-        return True
-    return found.st_size != seen.size or found.st_mtime_ns // 1000 / 1e6 != seen.modified_at.timestamp()
-
-
-def _admitted(found: FoundFile, look: Look, inside: Contents) -> Entry:
-    facts = (inside.tag, inside.records, inside.layout, inside.header, ADMITTED, "")
-    return _as_entry(found, look, facts)
+    # A file that changed while it was being counted is half written, and waits.
+    is_whole = is_still(found.stored.path, found.size, found.modified_at, found.stored.tag)
+    return made if is_whole else None
 
 
 def _passed_over(found: FoundFile, look: Look, status: str, reason: str, tag: str = "") -> Entry:
-    return _as_entry(found, look, (tag, 0, "", "", status, reason))
+    return _written_down(found, look, Contents(tag, 0, ""), status, reason)
 
 
-def _as_entry(found: FoundFile, look: Look, facts: tuple[str, int, str, str, str, str]) -> Entry:
+def _written_down(
+    found: FoundFile, look: Look, inside: Contents, status: str = ADMITTED, reason: str = ""
+) -> Entry:
     known = look.known.get(found.path)
     return Entry(
         found.path,
         found.size,
         found.modified_at,
-        *facts,
+        inside.tag,
+        inside.records,
+        inside.layout,
+        inside.header,
+        status,
+        reason,
         datetime.now(timezone.utc),
         supersedes=known.admitted if known else NONE,
-        root=str(look.root),
+        root=look.root,
     )
 
 

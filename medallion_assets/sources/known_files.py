@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from pyspark.sql import SparkSession
 
@@ -14,9 +13,10 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import ADMITTED, CHANGED, DENIED, NONE, REFUSED, UNCHANGED, Entry, Known
 from medallion_assets.sources.options import Source
+from medallion_assets.storage import storage_of
 
 
-def known_files(ledger: Path, root: Path, tags: bool = False) -> dict[str, Known]:
+def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]:
     """Return what the ledger last saw of each path, and by whether its records were taken since.
 
     A file that was gone when it was to be read is to be looked at again, and so is one that may be read at
@@ -24,7 +24,7 @@ def known_files(ledger: Path, root: Path, tags: bool = False) -> dict[str, Known
     """
     known = ledgers.last_seen(ledger, tags)
     for path, seen in known.items():
-        if seen.status == DENIED and opens(ledgers.located(root, path)):
+        if seen.status == DENIED and opens(str(ledgers.located(root, path))):
             known[path] = _again(seen)
     lost = file_status.lost(ledger)
     paths = {row["path"] for row in lost.values() if row["path"] in known}
@@ -51,18 +51,13 @@ def _again(seen: Known) -> Known:
     return seen._replace(size=NONE)
 
 
-def opens(path: Path) -> bool:
+def opens(path: str) -> bool:
     """Return true where the user this runs as may read a file."""
     try:
-        opened(path).close()
+        storage_of(path).open(path).close()
     except OSError:
         return False
     return True
-
-
-def opened(path: Path) -> BinaryIO:
-    """Return a file's bytes."""
-    return path.open("rb")
 
 
 def replaces_files(source: Source, path: Path) -> bool:

@@ -123,7 +123,7 @@ COPY_INTO = "copy_into"
 """The folder of a table's COPY INTO state."""
 
 
-def root_of(location: Path, ledger: Path) -> Path:
+def root_of(location: Path, ledger: Path) -> str:
     """Return the folder that the ledger's paths are relative to: the landing zone's root.
 
     It is the source's folder; for a glob the folder before its first wildcard, for a file the folder it is
@@ -134,13 +134,13 @@ def root_of(location: Path, ledger: Path) -> Path:
     root = folder_of(location)
     said = (log.opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
-        first = Path(os.path.normpath(ledger / said.removeprefix(ROOT)))
-        if ledger.parent.name == COPY_INTO or first.is_relative_to(root) or root.is_relative_to(first):
+        first = os.path.normpath(ledger / said.removeprefix(ROOT))
+        if ledger.parent.name == COPY_INTO or os.path.commonpath([first, root]) in (first, root):
             return first
     return root
 
 
-def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
+def append(ledger: Path, entries: Iterable[Entry], root: str) -> None:
     """Add the entries in one commit, which is one micro-batch of the stream over the ledger.
 
     Entries are numbered in their order. Without one the ledger is empty and says that there was a look.
@@ -158,7 +158,7 @@ def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
     write_deltalake(str(ledger), rows, mode="append", description=said, target_file_size=ONE_FILE)
 
 
-def admitted_between(ledger: Path, root: Path, after: int, upto: int) -> list[Entry]:
+def admitted_between(ledger: Path, root: str, after: int, upto: int) -> list[Entry]:
     """Return the files that the ledger's commits after a version, up to another, admitted, as they were seen.
 
     Only where the log still has the entries of these commits.
@@ -168,7 +168,7 @@ def admitted_between(ledger: Path, root: Path, after: int, upto: int) -> list[En
         added = [a["add"] for a in log.actions(ledger, version) or [] if "add" in a]
         paths = [ledger / unquote(add["path"]) for add in added if add.get("dataChange", True)]
         listed = [row for path in paths if path.exists() for row in pq.read_table(path).to_pylist()]
-        found += [Entry(**row, root=str(root)) for row in listed if row["status"] == ADMITTED]
+        found += [Entry(**row, root=root) for row in listed if row["status"] == ADMITTED]
     return sorted(found, key=lambda file: file.sequence)
 
 

@@ -35,6 +35,7 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
+from medallion_assets.storage import is_still
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
 """In Spark's errors about the bytes of a file."""
@@ -172,7 +173,7 @@ def files_of(ledger_rows: DataFrame, place: LoadTarget, after: int, upto: int) -
     if whole:
         return admitted_between(place.ledger, place.root, after, upto)
     chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("sequence").collect()
-    return [Entry(**_utc(row.asDict()), root=str(place.root)) for row in chosen]
+    return [Entry(**_utc(row.asDict()), root=place.root) for row in chosen]
 
 
 def _utc(row: dict[str, Any]) -> dict[str, Any]:
@@ -181,11 +182,7 @@ def _utc(row: dict[str, Any]) -> dict[str, Any]:
 
 def is_as_counted(file: Entry) -> bool:
     """Return true where a file has the size and time that discovery counted it with."""
-    try:
-        found = file.location.lstat()
-    except OSError:
-        return False
-    return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
+    return is_still(str(file.location), file.size, file.modified_at)
 
 
 def catch_up(place: LoadTarget) -> None:

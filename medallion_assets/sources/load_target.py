@@ -47,7 +47,7 @@ class LoadTarget:
     state: Path
 
     @property
-    def root(self) -> Path:
+    def root(self) -> str:
         """The folder that the ledger's paths are relative to."""
         return root_of(self.landing, self.ledger)
 

@@ -89,7 +89,7 @@ def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
     newest = {row["path"]: row for row in admitted if row["sequence"] not in known}
     chosen = chosen_paths(place, look) if newest else set()
     pending = [row for path, row in newest.items() if path in chosen]
-    return [Entry(**row, root=str(place.root)) for row in pending]  # type: ignore[arg-type]
+    return [Entry(**row, root=place.root) for row in pending]  # type: ignore[arg-type]
 
 
 def _judged(

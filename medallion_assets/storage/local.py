@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from medallion_assets.storage.port import FILE, FOLDER, LINK, OTHER, Storage, Stored, every_name
 
+FORMAT, REGULAR = stat.S_IFMT(0xFFFF), stat.S_IFREG
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 NO_LINKS = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 """What ``link`` answers on a disk without hard links, or between two disks."""
@@ -40,7 +41,10 @@ class LocalStorage(Storage):
                 except FileNotFoundError:
                     # It went, or got its last name, since the folder was listed.
                     continue
-                yield _stored(entry.path, entry.name, facts)
+                # One call for each of a hundred thousand files: it is worth its line.
+                mode, at = facts.st_mode, facts.st_mtime_ns // 1000
+                kind = FILE if mode & FORMAT == REGULAR else _kind(mode)
+                yield Stored(entry.path, entry.name, kind, facts.st_size, at)
 
     def stat(self, path: str, follow: bool = False) -> Stored | None:
         """Return what is at a path; a link that leads nowhere is nothing where it is followed."""
@@ -123,11 +127,10 @@ def _draft(path: str, content: bytes | BinaryIO) -> str:
     return str(draft)
 
 
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
+    return kinds.get(stat.S_IFMT(mode), OTHER)
+
+
 def _stored(path: str, name: str, facts: os.stat_result) -> Stored:
-    mode = facts.st_mode
-    if stat.S_ISREG(mode):
-        kind = FILE
-    else:
-        kind = FOLDER if stat.S_ISDIR(mode) else LINK if stat.S_ISLNK(mode) else OTHER
-    # Whole microseconds: what Delta's timestamps hold.
-    return Stored(path, name, kind, facts.st_size, facts.st_mtime_ns // 1000)
+    return Stored(path, name, _kind(facts.st_mode), facts.st_size, facts.st_mtime_ns // 1000)

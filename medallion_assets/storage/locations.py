@@ -1,9 +1,10 @@
 """Which store a path belongs to."""
 
 import re
+from datetime import datetime
 
 from medallion_assets.storage.local import LocalStorage
-from medallion_assets.storage.port import Storage
+from medallion_assets.storage.port import Storage, microseconds
 
 OBJECTS = re.compile(r"(?:s3a?|gs|az|abfss?|memory)://[^/]+")
 """Buckets of the kinds of object store that can be read."""
@@ -24,6 +25,16 @@ def storage_of(path: str) -> Storage:
 
         return object_storage(bucket[0])
     return LOCAL
+
+
+def is_still(path: str, size: int, modified_at: datetime, tag: str = "") -> bool:
+    """Return true where a file can be looked at, and has this size, time and tag (where given)."""
+    try:
+        found = storage_of(path).stat(path)
+    except OSError:
+        return False
+    same = found is not None and (found.size, found.modified_at) == (size, microseconds(modified_at))
+    return same and (not tag or found is None or found.tag == tag)
 
 
 def move(path: str, target: str) -> bool:

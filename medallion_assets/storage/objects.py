@@ -7,7 +7,6 @@ import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -21,12 +20,19 @@ from obstore.exceptions import (
 )
 from obstore.store import from_url
 
-from medallion_assets.storage.port import FILE, FOLDER, Storage, StorageUnreachable, Stored, every_name
+from medallion_assets.storage.port import (
+    FILE,
+    FOLDER,
+    Storage,
+    StorageUnreachable,
+    Stored,
+    every_name,
+    microseconds,
+)
 
 BLOCK = 4 << 20
 """Bytes asked for at a time: a request takes as long as some megabytes do."""
 
-LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _creating = threading.Lock()
 
 
@@ -97,7 +103,7 @@ class ObjectStorage(Storage):
         return f"{self.bucket}/{key}"
 
     def _stored(self, facts: Any) -> Stored:
-        key, at = facts["path"], (facts["last_modified"] - LONG_AGO) // timedelta(microseconds=1)
+        key, at = facts["path"], microseconds(facts["last_modified"])
         return Stored(self._path(key), key.rsplit("/", 1)[-1], FILE, facts["size"], at, facts["e_tag"] or "")
 
 

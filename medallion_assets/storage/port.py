@@ -5,8 +5,10 @@ Paths are text: absolute paths for a local disk, ``scheme://bucket/key`` for an 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import BinaryIO, NamedTuple
 
+LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 
 
@@ -32,6 +34,16 @@ class Stored(NamedTuple):
     size: int = 0
     modified_at: int = 0
     tag: str = ""
+
+    @property
+    def time(self) -> datetime:
+        """When it was modified."""
+        return LONG_AGO + timedelta(microseconds=self.modified_at)
+
+
+def microseconds(time: datetime) -> int:
+    """Return a time in microseconds since 1970: what Delta's timestamps hold."""
+    return (time - LONG_AGO) // timedelta(microseconds=1)
 
 
 def every_name(_: str) -> bool:

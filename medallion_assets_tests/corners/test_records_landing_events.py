@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.settings import Settings
-from medallion_assets.sources import Source, discover, discovery, file_status, known_files
+from medallion_assets.sources import Source, discover, discovery, file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.known_files import superseded
@@ -27,6 +27,7 @@ from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
 from medallion_assets.sources.load import is_as_counted
 from medallion_assets.sources.value_books import ValueBooks
 from medallion_assets.sources.walking import local_path
+from medallion_assets.storage.locations import LOCAL
 
 NAMES = ("a.json", "day=1/a.json")
 CHANGES = ("write", "append", "truncate", "delete", "restore", "rename", "touch", "forbid", "allow")
@@ -165,7 +166,7 @@ def world(tmp_path_factory, monkeypatch):
 
         return read
 
-    for module, name in ((discovery, "contents"), (discovery, "tag_of"), (known_files, "opened")):
+    for module, name in ((discovery, "contents"), (discovery, "tag_of"), (LOCAL, "open")):
         monkeypatch.setattr(module, name, guarded(getattr(module, name)))
 
     def make(source, ticks):
