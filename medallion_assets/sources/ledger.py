@@ -18,6 +18,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyspark.sql import DataFrame
 
 from medallion_assets.delta import log
+from medallion_assets.sources.errors import OldLedger
 from medallion_assets.sources.walking import folder_of
 
 COLUMNS = pa.schema(
@@ -132,7 +133,7 @@ def root_of(location: Path, ledger: Path) -> str:
     several sources: all are named relative to the first, or files of one name would be taken for one file.
     """
     root = folder_of(location)
-    said = (log.opened(ledger).metadata().description or "") if log.exists(ledger) else ""
+    said = (_opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
         first = os.path.normpath(ledger / said.removeprefix(ROOT))
         if ledger.parent.name == COPY_INTO or os.path.commonpath([first, root]) in (first, root):
@@ -178,8 +179,15 @@ def rows(
     """Return what a query over the table ``ledger`` answers, an empty list where there is none yet."""
     if not log.exists(ledger):
         return []
-    answer = QueryBuilder().register("ledger", log.opened(ledger, version)).execute(sql)
+    answer = QueryBuilder().register("ledger", _opened(ledger, version)).execute(sql)
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
+
+
+def _opened(ledger: Path, version: int | None = None) -> DeltaTable:
+    table = log.opened(ledger, version)
+    if lacking := set(COLUMNS.names) - {field.name for field in table.schema().fields}:
+        raise OldLedger(ledger, lacking)
+    return table
 
 
 def last_seen(ledger: Path, tags: bool = False) -> dict[str, Known]:
@@ -188,7 +196,7 @@ def last_seen(ledger: Path, tags: bool = False) -> dict[str, Known]:
         return {}
     admitted = f"CASE WHEN status = '{ADMITTED}' THEN sequence ELSE supersedes END"
     columns = f"path, size, modified_at, status, sequence, {admitted}{', tag' if tags else ''}"
-    query = QueryBuilder().register("ledger", log.opened(ledger))
+    query = QueryBuilder().register("ledger", _opened(ledger))
     answer = pa.table(query.execute(f"SELECT {columns} FROM ledger ORDER BY sequence"))
     # Column by column, and times as numbers: rows and dates take five times as long for 100,000 files.
     path, size, at, *others = (answer.column(i) for i in range(answer.num_columns))
