@@ -20,10 +20,11 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.known_files import replaces_files
-from medallion_assets.sources.ledger import located
+from medallion_assets.sources.ledger import address
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import REPLAYED
 from medallion_assets.storage import is_still
+from medallion_assets.storage.copies import local_copy
 
 NAMED = 5
 
@@ -56,7 +57,7 @@ def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
     root, differing = place.root, {}
     for path, contents_of in _loaded_contents(place).items():
         newest = contents_of[-1]
-        changed = _change(located(root, path), path, place, newest)
+        changed = _change(address(root, path), path, place, newest)
         if changed:
             yield changed
         records = sum(row["records"] for row in contents_of)
@@ -85,10 +86,11 @@ def _loaded_contents(place: LoadTarget) -> dict[str, list[dict[str, Any]]]:
     return loaded
 
 
-def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> str:
+def _change(file: str, path: str, place: LoadTarget, taken: dict[str, Any]) -> str:
     """Say how a file differs from the contents that were taken, empty where it does not or is gone."""
     try:
-        inside = contents(file, place.source)
+        with local_copy(file) as copy:
+            inside = contents(copy, place.source)
     except FileNotFoundError:
         return ""
     except (OSError, UnreadableFile) as problem:
@@ -97,7 +99,7 @@ def _change(file: Path, path: str, place: LoadTarget, taken: dict[str, Any]) -> 
         same = inside.records == taken["records"]
         held = f"{path} held {taken['records']} records when it was taken"
         return "" if same else f"{held}, and {inside.records} now"
-    if not is_still(str(file), taken["size"], taken["modified_at"]):
+    if not is_still(file, taken["size"], taken["modified_at"]):
         return f"{path} changed since it was taken"
     again = f"`medallion reprocess {place.key} --file {path}` loads it"
     if place.source.allow_overwrites == "append":

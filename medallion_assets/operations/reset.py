@@ -40,8 +40,10 @@ def _folders(table: Table, lake: Lake, landing: bool) -> Iterator[Path]:
     yield from (lake.path(table), lake.quarantine(table))
     if table.source:
         yield from (lake.ledger(table), outcomes_of(lake.ledger(table)))
-        if landing:
-            yield lake.landing(table.pipeline, table.source)
+        zone = lake.landing(table.pipeline, table.source)
+        # Objects are another system's: its own tools delete them.
+        if landing and isinstance(zone, Path):
+            yield zone
     yield lake.state(table, ".")
 
 

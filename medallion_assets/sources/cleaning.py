@@ -19,12 +19,12 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.sources import file_status
 from medallion_assets.sources.known_files import known_files
-from medallion_assets.sources.ledger import CHANGED, SKIPPED, located, root_of
+from medallion_assets.sources.ledger import CHANGED, SKIPPED, address, root_of
 from medallion_assets.sources.listing import namer
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
-from medallion_assets.storage import is_still, move, storage_of
+from medallion_assets.storage import is_object, is_still, move, storage_of
 
 READERS = "readers"
 """The folder of registrations, in the folder of a table's state."""
@@ -41,12 +41,12 @@ class Reader:
     """
 
     ledger: Path
-    location: Path
+    location: Path | str
     pattern: str
     recursive: bool
 
     @staticmethod
-    def of(source: Source, location: Path, ledger: Path) -> "Reader":
+    def of(source: Source, location: Path | str, ledger: Path) -> "Reader":
         """Return the reader that a source and its ledger are."""
         return Reader(ledger, location, source.path_glob_filter, source.recursive_file_lookup)
 
@@ -68,7 +68,8 @@ class Reader:
 def register(reader: Reader, folder: Path) -> None:
     """Write down that a table reads a landing zone, so that no other table cleans it too early."""
     ledger = os.path.relpath(reader.ledger, folder)
-    location = os.path.relpath(reader.location, folder)
+    there = str(reader.location)
+    location = there if is_object(there) else os.path.relpath(there, folder)
     said = {"ledger": ledger, "location": location, "pattern": reader.pattern, "recursive": reader.recursive}
     file = folder / f"{hashlib.sha256(ledger.encode()).hexdigest()[:16]}.json"
     if not file.exists() or json.loads(file.read_text()) != said:
@@ -79,8 +80,11 @@ def readers_in(lake: Path) -> Iterator[Reader]:
     """Return every reader that is registered in a lake."""
     for file in lake.glob(f"*/_state/*/*/{READERS}/*.json"):
         said = json.loads(file.read_text())
-        ledger, location = (Path(os.path.normpath(file.parent / said[n])) for n in ("ledger", "location"))
-        yield Reader(ledger, location, said["pattern"], said["recursive"])
+        ledger, location = (
+            said[n] if is_object(said[n]) else os.path.normpath(file.parent / said[n])
+            for n in ("ledger", "location")
+        )
+        yield Reader(Path(ledger), location, said["pattern"], said["recursive"])
 
 
 def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ()) -> int:
@@ -97,7 +101,7 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     if place.source.clean_source == "OFF" or not (rows := _committed(place)):
         return 0
     root = place.root
-    files = {str(located(root, row["path"])): row for row in rows}
+    files = {address(root, row["path"]): row for row in rows}
     due = {path for path, row in files.items() if _is_as_recorded(path, row)}
     for reader in {r.ledger: r for r in (*declared, *readers_in(lake))}.values():
         if due and reader.ledger != place.ledger:

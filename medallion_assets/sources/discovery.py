@@ -27,7 +27,8 @@ from medallion_assets.sources.ledger import (
 from medallion_assets.sources.listing import FoundFile, listing
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import is_there
-from medallion_assets.storage import is_still
+from medallion_assets.storage import is_object, is_still
+from medallion_assets.storage.copies import local_copy
 
 OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
 LAY_THERE = "it lay there at the first look, and include_existing_files is false"
@@ -82,7 +83,7 @@ class Look:
 
 
 def unseen_files(
-    location: Path, ledger: Path, source: Source, options: DiscoveryOptions | None = None
+    location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> list[FoundFile]:
     """Return the files the ledger does not know as they are now, oldest first; writes nothing.
 
@@ -93,7 +94,7 @@ def unseen_files(
 
 
 def discover(
-    location: Path, ledger: Path, source: Source, options: DiscoveryOptions | None = None
+    location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> DiscoveryResult:
     """Add what is new at a source to its ledger, a commit for each micro-batch to come.
 
@@ -116,17 +117,19 @@ def discover(
     return DiscoveryResult(len(admitted), len(entries) - len(admitted), records, look.matched)
 
 
-def entries_of(location: Path, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
+def entries_of(location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
     """Return the ledger rows a look would add, oldest file first; writes nothing."""
     return _entries(_look(location, ledger, source, options), ledger, source, options)
 
 
-def _look(location: Path, ledger: Path, source: Source, options: DiscoveryOptions) -> Look:
+def _look(location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions) -> Look:
     try:
         root = ledgers.root_of(location, ledger)
         seen_before = log.exists(ledger)
-        if (options.must_exist or seen_before) and not is_there(location):
-            raise SourceMissing(source.name, location, seen_before)
+        # A prefix whose objects were all taken away is no folder that went.
+        emptied = seen_before and is_object(str(location))
+        if (options.must_exist or seen_before) and not emptied and not is_there(location):
+            raise SourceMissing(source.name, str(location), seen_before)
     except PermissionError as denied:
         raise FolderDenied(str(location)) from denied
     known = known_files(ledger, root, tags=source.change_detection == "content")
@@ -167,15 +170,15 @@ def _entry(
     """
     if found.refusal:
         return _passed_over(found, look, REFUSED, found.refusal)
-    path = Path(found.stored.path)
     try:
-        tag = tag_of(path) if before and not again else ""
-        if before and tag and tag == before["tag"]:
-            made = _passed_over(found, look, UNCHANGED, SAME, tag)
-        elif before and tag and before["records"] and source.allow_overwrites == "ignore":
-            made = _passed_over(found, look, CHANGED, OVERWRITTEN, tag)
-        else:
-            made = _written_down(found, look, contents(path, source))
+        with local_copy(found.stored.path) as path:
+            tag = tag_of(path) if before and not again else ""
+            if before and tag and tag == before["tag"]:
+                made = _passed_over(found, look, UNCHANGED, SAME, tag)
+            elif before and tag and before["records"] and source.allow_overwrites == "ignore":
+                made = _passed_over(found, look, CHANGED, OVERWRITTEN, tag)
+            else:
+                made = _written_down(found, look, contents(path, source))
     except PermissionError:
         return _passed_over(found, look, DENIED, FORBIDDEN)
     except (UnreadableFile, OSError) as problem:

@@ -52,7 +52,7 @@ class TableLost(RuntimeError):
 class SourceMissing(BatchRefused):
     """The folder or file of a source is not there."""
 
-    def __init__(self, source: str, location: Path, seen_before: bool) -> None:
+    def __init__(self, source: str, location: str, seen_before: bool) -> None:
         """Names the place, and says whether files of it were taken before."""
         why = (
             "files were taken from it before"

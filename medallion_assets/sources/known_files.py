@@ -24,7 +24,7 @@ def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]
     """
     known = ledgers.last_seen(ledger, tags)
     for path, seen in known.items():
-        if seen.status == DENIED and opens(str(ledgers.located(root, path))):
+        if seen.status == DENIED and opens(ledgers.address(root, path)):
             known[path] = _again(seen)
     lost = file_status.lost(ledger)
     paths = {row["path"] for row in lost.values() if row["path"] in known}

@@ -5,6 +5,7 @@ relative to their landing zone: a lake and its landing zone can be copied to ano
 """
 
 import os
+import posixpath
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -20,6 +21,7 @@ from pyspark.sql import DataFrame
 from medallion_assets.delta import log
 from medallion_assets.sources.errors import OldLedger
 from medallion_assets.sources.walking import folder_of
+from medallion_assets.storage import is_object
 
 COLUMNS = pa.schema(
     [
@@ -89,8 +91,13 @@ class Entry:
 
     @property
     def location(self) -> Path:
-        """Where the file lies."""
+        """Where the file lies; of an object, only once it was brought here (``at_hand``)."""
         return located(self.root, self.path)
+
+    @property
+    def address(self) -> str:
+        """The path of the file or object, as the storage port takes it."""
+        return address(self.root, self.path)
 
 
 class Known(NamedTuple):
@@ -115,6 +122,11 @@ def located(root: str | Path, path: str) -> Path:
     return Path(os.path.normpath(f"{root}/{path}")) if path.startswith("../") else Path(root, path)
 
 
+def address(root: str | Path, path: str) -> str:
+    """Return the path of a file or an object of the ledger, as the storage port takes it."""
+    return posixpath.join(root, path) if is_object(str(root)) else str(located(root, path))
+
+
 def is_named(path: str, name: str) -> bool:
     """Return true where a person's name for a file means this path: its end, whole parts of it, or more."""
     return f"/{path}".endswith(f"/{name}") or name.endswith(f"/{path}")
@@ -124,7 +136,7 @@ COPY_INTO = "copy_into"
 """The folder of a table's COPY INTO state."""
 
 
-def root_of(location: Path, ledger: Path) -> str:
+def root_of(location: Path | str, ledger: Path) -> str:
     """Return the folder that the ledger's paths are relative to: the landing zone's root.
 
     It is the source's folder; for a glob the folder before its first wildcard, for a file the folder it is
@@ -135,10 +147,15 @@ def root_of(location: Path, ledger: Path) -> str:
     root = folder_of(location)
     said = (_opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
-        first = os.path.normpath(ledger / said.removeprefix(ROOT))
-        if ledger.parent.name == COPY_INTO or os.path.commonpath([first, root]) in (first, root):
+        told = said.removeprefix(ROOT)
+        first = told if is_object(told) else os.path.normpath(ledger / told)
+        if ledger.parent.name == COPY_INTO or _is_within(first, root) or _is_within(root, first):
             return first
     return root
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def append(ledger: Path, entries: Iterable[Entry], root: str) -> None:
@@ -150,7 +167,8 @@ def append(ledger: Path, entries: Iterable[Entry], root: str) -> None:
     first = 0 if version is None else (version + 1) * STEP
     numbered = [asdict(replace(entry, sequence=first + n)) for n, entry in enumerate(entries)]
     # As text: the log's reader refuses properties it does not know.
-    said = f"{ROOT}{os.path.relpath(root, ledger)}" if version is None else None
+    relative = root if is_object(root) else os.path.relpath(root, ledger)
+    said = f"{ROOT}{relative}" if version is None else None
     if not numbered:
         DeltaTable.create(str(ledger), COLUMNS, mode="ignore", description=said)
         return

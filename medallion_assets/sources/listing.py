@@ -12,6 +12,7 @@ from medallion_assets.sources.ledger import Known
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
 from medallion_assets.storage import FILE, Stored, microseconds
+from medallion_assets.storage.copies import local_copy
 
 NO_FILE = "not a regular file: a link could lead out of the landing zone"
 NOT_UTF8 = "its name is not UTF-8"
@@ -92,7 +93,8 @@ def listing(
 
 def _has_other_bytes(entry: Stored, known: Known | None) -> bool:
     try:
-        return bool(known and known.tag and tag_of(Path(entry.path)) != known.tag)
+        with local_copy(entry.path) as file:
+            return bool(known and known.tag and tag_of(file) != known.tag)
     except OSError:
         return True
 

@@ -20,6 +20,7 @@ from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.errors import UnreadableFile, first_line
+from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
 from medallion_assets.sources.load_records import (
@@ -111,7 +112,7 @@ def load_files(
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    replaces = replaces_files(source, place.path)
+    replaces, files = replaces_files(source, place.path), at_hand(files, fetched_in(place.state))
     missing = _untaken(place, files, replaces)
     there = [file for file in files if file not in missing]
     again = [file for file in there if replaces and file.supersedes != NONE]
@@ -148,6 +149,7 @@ def load_files(
         return load(missing | {file: corrupt[file.path] for file in there if file.path in corrupt})
     finally:
         staging.discard()
+        forget_fetched(place.state)
         drop_ahead(place.state)
 
 
@@ -201,6 +203,7 @@ def catch_up(place: LoadTarget) -> None:
     after = told
     for batch in reversed(list(batches_between(place.path, "", told))):
         files = admitted_between(place.ledger, place.root, after, batch.position)
+        files = at_hand(files, fetched_in(place.state))
         after = batch.position
         untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
         taken = [file for file in files if file not in untaken]
@@ -212,6 +215,7 @@ def catch_up(place: LoadTarget) -> None:
         )
         account = account_of(place, taken, transaction, values, query)
         _record(place, taken, account, untaken, transaction, datetime.now(timezone.utc))
+        forget_fetched(place.state)
 
 
 def _record(

@@ -152,7 +152,7 @@ def _without_unchosen(
     """Return a batch without the files of an earlier, failed call that this call does not choose."""
     if chosen is None:
         return files
-    there = [file for file in files if storage_of(str(file.location)).stat(str(file.location))]
+    there = [file for file in files if storage_of(file.address).stat(file.address)]
     left = [file for file in there if file.path not in chosen]
     outcomes.postpone(place.ledger, left, transaction)
     postponed = set(left)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medallion_assets.settings import SCHEME
 from medallion_assets.sources.errors import FolderDenied, SourceError
-from medallion_assets.storage import FOLDER, LINK, Storage, Stored, every_name, storage_of
+from medallion_assets.storage import FOLDER, LINK, Storage, Stored, every_name, is_object, storage_of
 
 DEEPER = "**"
 HIDDEN = ("_", ".")
@@ -35,8 +35,17 @@ def is_there(location: Path | str) -> bool:
     return storage_of(path).stat(path) is not None
 
 
+def location_of(text: str) -> Path | str:
+    """Return the address in an object store that a source's path names, or the absolute local path.
+
+    Raises:
+        SourceError: It is a URI of an unknown kind.
+    """
+    return text.rstrip("/") if is_object(text) else local_path(text)
+
+
 def local_path(text: str) -> Path:
-    """Return the absolute path that a source's path or ``file:`` URI names.
+    """Return the absolute path that a path or ``file:`` URI names.
 
     Raises:
         SourceError: It is a URI of another kind.
@@ -44,8 +53,8 @@ def local_path(text: str) -> Path:
     scheme = SCHEME.match(text)
     if scheme and scheme[1].lower() != "file":
         raise SourceError(
-            f"{text!r} is a {scheme[1]}: address, and sources are read from local or mounted folders only. "
-            "Nothing was read: give the path of a folder, a file or a glob, or a file: URI."
+            f"{text!r} is a {scheme[1]}: address. Nothing was read: give the path of a folder, a file or a "
+            "glob, a file: URI, or for files to load s3://, gs:// or abfss:// with bucket and prefix."
         )
     path = re.sub("^/*(?=/)", "", text[len("file:") :]) if scheme else text
     return Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 (resolve would follow links)
