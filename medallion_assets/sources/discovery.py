@@ -35,6 +35,8 @@ LAY_THERE = "it lay there at the first look, and include_existing_files is false
 SAME = "the same bytes as were taken before"
 FORBIDDEN = "the user this runs as may not read it"
 
+NOTHING = Contents("", 0, "")
+
 AT_ONCE = 2
 """Files counted side by side; some are held in memory for it."""
 
@@ -144,7 +146,7 @@ def _look(location: Path | str, ledger: Path, source: Source, options: Discovery
 
 def _entries(look: Look, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
     if not source.include_existing_files and not log.exists(ledger):
-        return [_passed_over(found, look, SKIPPED, LAY_THERE) for found in look.new]
+        return [_noted(found, look, SKIPPED, LAY_THERE) for found in look.new]
     known = {f.path: look.known[f.path].admitted for f in look.new if f.path in look.known}
     before = ledgers.entries_at(ledger, {sequence for sequence in known.values() if sequence != NONE})
 
@@ -169,47 +171,31 @@ def _entry(
         again: Takes it though nothing changed.
     """
     if found.refusal:
-        return _passed_over(found, look, REFUSED, found.refusal)
+        return _noted(found, look, REFUSED, found.refusal)
     try:
         with local_copy(found.stored.path) as path:
             tag = tag_of(path) if before and not again else ""
             if before and tag and tag == before["tag"]:
-                made = _passed_over(found, look, UNCHANGED, SAME, tag)
+                made = _noted(found, look, UNCHANGED, SAME, Contents(tag, 0, ""))
             elif before and tag and before["records"] and source.allow_overwrites == "ignore":
-                made = _passed_over(found, look, CHANGED, OVERWRITTEN, tag)
+                made = _noted(found, look, CHANGED, OVERWRITTEN, Contents(tag, 0, ""))
             else:
-                made = _written_down(found, look, contents(path, source))
+                made = _noted(found, look, ADMITTED, inside=contents(path, source))
     except PermissionError:
-        return _passed_over(found, look, DENIED, FORBIDDEN)
+        return _noted(found, look, DENIED, FORBIDDEN)
     except (UnreadableFile, OSError) as problem:
-        return _passed_over(found, look, REFUSED, str(problem))
+        return _noted(found, look, REFUSED, str(problem))
     # A file that changed while it was being counted is half written, and waits.
     is_whole = is_still(found.stored.path, found.size, found.modified_at, found.stored.tag)
     return made if is_whole else None
 
 
-def _passed_over(found: FoundFile, look: Look, status: str, reason: str, tag: str = "") -> Entry:
-    return _written_down(found, look, Contents(tag, 0, ""), status, reason)
-
-
-def _written_down(
-    found: FoundFile, look: Look, inside: Contents, status: str = ADMITTED, reason: str = ""
-) -> Entry:
+def _noted(found: FoundFile, look: Look, status: str, reason: str = "", inside: Contents = NOTHING) -> Entry:
+    """Return the row that says what was seen of a file, and what is to become of it."""
     known = look.known.get(found.path)
-    return Entry(
-        found.path,
-        found.size,
-        found.modified_at,
-        inside.tag,
-        inside.records,
-        inside.layout,
-        inside.header,
-        status,
-        reason,
-        datetime.now(timezone.utc),
-        supersedes=known.admitted if known else NONE,
-        root=look.root,
-    )
+    facts = (inside.tag, inside.records, inside.layout, inside.header, status, reason)
+    now, before = datetime.now(timezone.utc), known.admitted if known else NONE
+    return Entry(found.path, found.size, found.modified_at, *facts, now, supersedes=before, root=look.root)
 
 
 def _chunks(entries: list[Entry], source: Source) -> Iterator[list[Entry]]:

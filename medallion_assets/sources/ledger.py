@@ -23,22 +23,13 @@ from medallion_assets.sources.errors import OldLedger
 from medallion_assets.sources.walking import folder_of
 from medallion_assets.storage import is_object
 
-COLUMNS = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified_at", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("tag", pa.string()),
-        pa.field("records", pa.int64(), nullable=False),
-        pa.field("layout", pa.string()),
-        pa.field("header", pa.string()),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("reason", pa.string()),
-        pa.field("discovered_at", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("supersedes", pa.int64(), nullable=False),
-    ]
-)
+TEXT, NUMBER, TIME = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
+COLUMNS = pa.schema(pa.field(*column) for column in (
+    ("path", TEXT, False), ("size", NUMBER, False), ("modified_at", TIME, False), ("tag", TEXT, True),
+    ("records", NUMBER, False), ("layout", TEXT, True), ("header", TEXT, True), ("status", TEXT, False),
+    ("reason", TEXT, True), ("discovered_at", TIME, False), ("sequence", NUMBER, False),
+    ("supersedes", NUMBER, False),
+))  # fmt: skip
 
 ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
 DENIED = "denied"

@@ -61,15 +61,17 @@ class Claims:
     def take(self, wait_seconds: float) -> bool:
         """Wait until the lease is free or expired, and take it; return false where it stayed taken."""
         seen, since = self.newest(), time.monotonic()
-        until = since + wait_seconds
+        until, silent = since + wait_seconds, False
         while True:
-            silent = time.monotonic() - since >= self.timing.expires
             if (seen is None or seen.is_done or silent) and self.claim((seen.number if seen else 0) + 1):
                 return True
             if time.monotonic() >= until:
                 return False
             time.sleep(min(self.timing.poll, max(0.0, until - time.monotonic())))
-            if (found := self.newest()) != seen:
+            # A look that began after the time was up: this process may have been paused itself.
+            looking, found = time.monotonic(), self.newest()
+            silent = found == seen and looking - since >= self.timing.expires
+            if found != seen:
                 seen, since = found, time.monotonic()
 
     def still_held(self) -> bool:
