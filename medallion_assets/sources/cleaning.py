@@ -102,7 +102,7 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
         return 0
     root = place.root
     files = {address(root, row["path"]): row for row in rows}
-    due = {path for path, row in files.items() if _is_as_recorded(path, row)}
+    due = {path for path, row in files.items() if is_still(path, row["size"], row["create_time"])}
     for reader in {r.ledger: r for r in (*declared, *readers_in(lake))}.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
@@ -134,7 +134,3 @@ def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> dict
         storage_of(path).delete(path)
     archive = {"archive_time": datetime.now(timezone.utc), "archive_mode": source.clean_source}
     return row | archive | {"move_location": target}
-
-
-def _is_as_recorded(path: str, row: dict[str, Any]) -> bool:
-    return is_still(path, row["size"], row["create_time"])

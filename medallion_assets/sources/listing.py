@@ -123,11 +123,10 @@ def namer(root: Path | str) -> Callable[[str], str]:
 
 def _window(source: Source) -> tuple[float, float]:
     """Return the exclusive bounds of modification times, in microseconds since 1970."""
-    after = _microseconds(source.modified_after) if source.modified_after else -math.inf
-    before = _microseconds(source.modified_before) if source.modified_before else math.inf
-    return after, before
 
+    def bound(text: str, otherwise: float) -> float:
+        at = datetime.fromisoformat(text) if text else None
+        at = at.replace(tzinfo=at.tzinfo or timezone.utc) if at else None
+        return microseconds(at) if at else otherwise
 
-def _microseconds(text: str) -> int:
-    found = datetime.fromisoformat(text)
-    return microseconds(found if found.tzinfo else found.replace(tzinfo=timezone.utc))
+    return bound(source.modified_after, -math.inf), bound(source.modified_before, math.inf)

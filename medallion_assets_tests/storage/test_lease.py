@@ -107,7 +107,7 @@ def test_of_many_that_wait_for_a_dead_holder_one_takes_over(claims):
     assert dead.take(0)
     dead.stop()
     took = []
-    threads = [threading.Thread(target=lambda o=o: took.append(o.take(3 * FAST.expires))) for o in others]
+    threads = [threading.Thread(target=lambda o=o: took.append(o.take(1.6 * FAST.expires))) for o in others]
     for thread in threads:
         thread.start()
     for thread in threads:
