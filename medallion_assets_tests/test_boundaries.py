@@ -90,6 +90,7 @@ OF_FOLDERS = {
 
 TOUCH_FILES = {
     "storage/local.py": "the local implementation of the port",
+    "storage/copies.py": "copies of objects on the local disk, for as long as they are read",
     "storage/lease.py": "the lock of the operating system, and which file it is on",
     "session/start.py": "the archive of Java classes beside the jars, on the machine Spark runs on",
     "session/java.py": "the jars themselves",
@@ -107,6 +108,7 @@ TOUCH_FILES = {
     "runtime/failures.py": "writes traces to files of a local lake, and deletes old ones",
     "runtime/query.py": "moves Spark's checkpoint aside in a local lake",
     "sources/staging.py": "stand-ins for files whose names Spark takes for patterns, on the local disk",
+    "sources/fetched.py": "removes the copies of a batch's objects",
     "sources/load_records.py": "schema versions copied aside while a batch is only tried",
     "sources/schema_versions.py": "schema versions beside a local lake",
     "sources/cleaning.py": "registrations of readers in a local lake",

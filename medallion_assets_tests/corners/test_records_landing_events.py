@@ -270,12 +270,14 @@ def test_what_lay_there_at_a_first_look_is_skipped_and_an_empty_zone_is_a_first_
         assert [row["path"] for row in ledgers.rows(ledger, chosen)] == ["new.json"]
 
 
-def test_addresses_of_object_stores_are_refused_wherever_a_folder_is_asked_for():
+def test_addresses_of_object_stores_are_refused_wherever_a_local_folder_is_asked_for():
     for address in ("s3://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "gs://b", "dbfs:/x"):
-        with pytest.raises(SourceError, match="local or mounted"):
-            Source("s", "json", path=address)
+        with pytest.raises(SourceError, match="address"):
+            local_path(address)
         with pytest.raises(ValueError, match="local or mounted"):
             Settings(landing=address)
+    with pytest.raises(SourceError, match="dbfs: address"):
+        Source("s", "json", path="dbfs:/x")
     assert local_path("file:///a/b.json") == local_path("/a/c/../b.json") == Path("/a/b.json")
 
 
