@@ -13,6 +13,7 @@ from medallion_assets_tests.rooms import HOUSE, imports, room
 DAGSTER_ROOMS = {"definitions", "orchestration"}
 ROOMS = (
     "settings",
+    "storage",
     "session",
     "delta",
     "sources",
@@ -104,3 +105,61 @@ def test_every_file_a_page_names_exists(page):
 def test_every_page_a_page_links_to_exists(page):
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+OF_FOLDERS = {
+    "lstat", "stat", "scandir", "listdir", "iterdir", "glob", "rglob", "rename", "unlink",
+    "link", "symlink", "symlink_to", "hardlink_to", "mkdir", "makedirs", "rmdir", "touch", "utime", "flock",
+    "rmtree", "move", "copyfile", "copytree", "copystat", "mkdtemp", "TemporaryDirectory",
+}  # fmt: skip
+"""Names of functions and methods of the standard library that look at, make, move or delete files."""
+
+TOUCH_FILES = {
+    "storage/local.py": "the local implementation of the port",
+    "storage/copies.py": "copies of objects on the local disk, for as long as they are read",
+    "storage/lease.py": "the lock of the operating system, and which file it is on",
+    "session/start.py": "the archive of Java classes beside the jars, on the machine Spark runs on",
+    "session/java.py": "the jars themselves",
+    "session/catalog.py": "lists the tables of a local lake",
+    "cli/running.py": "writes the files of a new project",
+    "pytest_plugin.py": "drops files into the landing zone of a test, on a local disk",
+    "delta/batches.py": "sidecars of a local lake",
+    "delta/log.py": "copies a table that deltalake cannot read to a folder of its own, for one query",
+    "delta/progress.py": "checks and moves Spark's checkpoint, which lies in a local lake",
+    "delta/rollback.py": "the format file of a local lake",
+    "lake/staging.py": "the staging tables of a local lake",
+    "operations/doctor.py": "the age and size of a local lake's logs and state",
+    "operations/reset.py": "removes the folders of a local lake and of its landing zone",
+    "replay/replay.py": "a sidecar of a local lake",
+    "runtime/failures.py": "writes traces to files of a local lake, and deletes old ones",
+    "runtime/query.py": "moves Spark's checkpoint aside in a local lake",
+    "sources/staging.py": "stand-ins for files whose names Spark takes for patterns, on the local disk",
+    "sources/fetched.py": "removes the copies of a batch's objects",
+    "sources/load_records.py": "schema versions copied aside while a batch is only tried",
+    "sources/schema_versions.py": "schema versions beside a local lake",
+    "sources/cleaning.py": "registrations of readers in a local lake",
+    "sources/formats/parsed_files.py": "parsed records on the local disk, for one batch",
+}
+"""The files that do so without the storage port, each with the reason. A row may go; none may come."""
+
+
+def touches(file):
+    calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    ports = {"storage", "LOCAL", "self"}
+    for called in calls:
+        if isinstance(called, ast.Attribute) and called.attr in OF_FOLDERS:
+            yield called.attr if not _is_a_port(called.value, ports) else ""
+        elif isinstance(called, ast.Name) and called.id in OF_FOLDERS - {"move"}:
+            yield called.id
+
+
+def _is_a_port(value, ports):
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "storage_of"
+    return (value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")) in ports
+
+
+def test_files_are_touched_through_the_storage_port_or_by_a_file_that_is_named_with_its_reason():
+    ours = [f for f in FILES if room(f) not in {"pipelines", "simulators"}]
+    found = {str(f.relative_to(HOUSE)): sorted(filter(None, set(touches(f)))) for f in ours}
+    assert {name for name, calls in found.items() if calls} == set(TOUCH_FILES), found

@@ -4,12 +4,12 @@ import dagster as dg
 import pytest
 
 from medallion_assets.declare.errors import ExpectationFailed, RefreshFailed
-from medallion_assets.delta.errors import TableBusy
 from medallion_assets.orchestration import assets as translate
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
 from medallion_assets.pipelines.school import bronze
 from medallion_assets.runs.run import Refresh
 from medallion_assets.runtime.failures import passes_by_itself
+from medallion_assets.storage.lease import TableBusy
 
 
 @pytest.fixture

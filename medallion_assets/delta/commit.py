@@ -14,6 +14,7 @@ from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log, working
 from medallion_assets.delta.names import quoted
+from medallion_assets.storage.lease import check_held
 
 TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Spark's own INT96 is read by others as nanoseconds, which overflow: the year 1 as 1754."""
@@ -119,6 +120,7 @@ def commit_nothing(spark: SparkSession, path: Path, transaction: Transaction) ->
 
 
 def _save(writer: DataFrameWriter, path: Path, transaction: Transaction) -> None:
+    check_held()
     if transaction.app_id:
         writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", transaction.version)
     writer.option("userMetadata", json.dumps(transaction.commit_metadata)).save(str(path))
@@ -190,6 +192,7 @@ def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
     options = {USER_METADATA: json.dumps(transaction.commit_metadata)}
     if transaction.app_id:
         options |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
+    check_held()
     with configured(spark, options | TIMES):
         yield
 

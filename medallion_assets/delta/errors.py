@@ -42,7 +42,3 @@ class LakeFormatUnknown(RuntimeError):
             f"the lake at {root} has tables and {what}, while this release reads and writes format {known}; "
             "nothing was read or written: use the release that wrote it, or an empty folder and run again."
         )
-
-
-class TableBusy(RuntimeError):
-    """Another run holds the table; nothing was read or written."""

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import position_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import discover
@@ -23,6 +22,7 @@ from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.errors import seconds_of
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import REPLAYED
+from medallion_assets.storage.lease import held
 
 LOOKED = "looked.json"
 

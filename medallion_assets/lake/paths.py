@@ -7,12 +7,12 @@ from pathlib import Path
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source
 from medallion_assets.sources import file_status as outcomes
-from medallion_assets.sources.walking import local_path
+from medallion_assets.sources.walking import location_of
+from medallion_assets.storage.lease import held
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Lake:
         """The Delta table of rows it refused."""
         return self.root / table.pipeline / "quarantine" / quarantine_name(table)
 
-    def landing(self, pipeline: str, source: Source) -> Path:
+    def landing(self, pipeline: str, source: Source) -> Path | str:
         """Where files of this source land: its folder below the pipeline's, unless it names a path."""
         if source.path:
-            return local_path(source.path)
+            return location_of(source.path)
         return self.settings.landing / pipeline / source.name
 
     def ledger(self, table: Table) -> Path:

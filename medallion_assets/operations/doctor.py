@@ -11,7 +11,6 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.changes import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
-from medallion_assets.delta.lease import is_held
 from medallion_assets.lake.arrivals import is_filled
 from medallion_assets.lake.code_version import PARTS, changed_parts, code_version, committed_code
 from medallion_assets.lake.paths import Lake, is_lost
@@ -24,6 +23,7 @@ from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.sources import unseen_files
 from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.quarantine import held_rows
+from medallion_assets.storage.lease import is_held
 
 
 def plan(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:

@@ -15,9 +15,10 @@ from medallion_assets.quarantine.choice import discard as given_up
 from medallion_assets.replay.replay import replay as taken_again
 from medallion_assets.runs.run import refresh
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.ledger import is_named, located
+from medallion_assets.sources.ledger import address, is_named
 from medallion_assets.sources.malformed import unrescue
 from medallion_assets.sources.quarantine import held_rows
+from medallion_assets.storage import storage_of
 
 NEWEST = (
     f"SELECT path, max(discovered_at) AS at FROM ledger WHERE status = '{ledgers.ADMITTED}' "
@@ -37,7 +38,7 @@ def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> V
         return refused(table, "only bronze tables that load each file once can be reprocessed")
     chosen = list(_chosen(table, lake, request))
     root = load_target_of(table, lake).root
-    gone = [path for path in chosen if not located(root, path).exists()]
+    gone = [path for path in chosen if not storage_of(address(root, path)).stat(address(root, path))]
     there = chosen
     if gone:
         return refused(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.lease import held, is_held
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many, refused
 from medallion_assets.sources.file_status import outcomes_of
+from medallion_assets.storage.lease import held, is_held
 
 
 def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
@@ -41,8 +41,10 @@ def _folders(table: Table, lake: Lake, landing: bool) -> Iterator[Path]:
     yield from (lake.path(table), lake.quarantine(table))
     if table.source:
         yield from (lake.ledger(table), outcomes_of(lake.ledger(table)))
-        if landing:
-            yield lake.landing(table.pipeline, table.source)
+        zone = lake.landing(table.pipeline, table.source)
+        # Objects are another system's: its own tools delete them.
+        if landing and isinstance(zone, Path):
+            yield zone
     yield lake.state(table, ".")
 
 

@@ -16,10 +16,12 @@ from medallion_assets.declare.errors import (
     StateMismatch,
 )
 from medallion_assets.declare.table import Table
-from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable, TableBusy
+from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runtime.blame import blame
 from medallion_assets.sources.errors import BatchRefused
+from medallion_assets.storage import StorageUnreachable
+from medallion_assets.storage.lease import LeaseLost, TableBusy
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
 """Parts of the names of Spark's errors about a state that a query cannot read."""
@@ -155,7 +157,7 @@ def _is_ours(error: BaseException) -> bool:
 def passes_by_itself(error: BaseException | None) -> bool:
     """Return true where another attempt may succeed: another writer, a network or a disk did not answer."""
     return any(
-        isinstance(cause, (TableBusy, ConnectionError, TimeoutError))
+        isinstance(cause, (TableBusy, LeaseLost, StorageUnreachable, ConnectionError, TimeoutError))
         or any(word in str(cause) for word in PASSING_WORDS)
         for cause in _causes(error)
     )

@@ -7,12 +7,11 @@ small JSON file beside its lease names its ledger and its source, relative to it
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,12 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.sources import file_status
 from medallion_assets.sources.known_files import known_files
-from medallion_assets.sources.ledger import CHANGED, SKIPPED, located, root_of
+from medallion_assets.sources.ledger import CHANGED, SKIPPED, address, root_of
 from medallion_assets.sources.listing import namer
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
+from medallion_assets.storage import is_object, is_still, move, storage_of
 
 READERS = "readers"
 """The folder of registrations, in the folder of a table's state."""
@@ -41,32 +41,35 @@ class Reader:
     """
 
     ledger: Path
-    location: Path
+    location: Path | str
     pattern: str
     recursive: bool
 
     @staticmethod
-    def of(source: Source, location: Path, ledger: Path) -> "Reader":
+    def of(source: Source, location: Path | str, ledger: Path) -> "Reader":
         """Return the reader that a source and its ledger are."""
         return Reader(ledger, location, source.path_glob_filter, source.recursive_file_lookup)
 
     def has_taken(self, paths: Collection[str]) -> set[str]:
         """Return those of the files that it has committed, or will never read."""
-        found = entries(self.location, self.recursive)
-        reads = {e.path for e in found if e.path in paths and fnmatchcase(e.name, self.pattern)}
+        found = entries(self.location, self.recursive, lambda name: fnmatchcase(name, self.pattern))
+        reads = {entry.path: entry for entry in found if entry.path in paths}
         root = root_of(self.location, self.ledger)
         known, named = known_files(self.ledger, root), namer(root)
         seen = {path: known[named(path)] for path in reads if named(path) in known}
         became = file_status.of_entries(self.ledger, {k.admitted for k in seen.values()})
         loaded = {s for s, row in became.items() if row["status"] == file_status.LOADED}
         taken = {p for p, k in seen.items() if k.status in (CHANGED, SKIPPED) or k.admitted in loaded}
-        return (set(paths) - reads) | {p for p in taken if _stat(Path(p)) == seen[p][:2]}
+        return (set(paths) - reads.keys()) | {
+            p for p in taken if (reads[p].size, reads[p].modified_at) == seen[p][:2]
+        }
 
 
 def register(reader: Reader, folder: Path) -> None:
     """Write down that a table reads a landing zone, so that no other table cleans it too early."""
     ledger = os.path.relpath(reader.ledger, folder)
-    location = os.path.relpath(reader.location, folder)
+    there = str(reader.location)
+    location = there if is_object(there) else os.path.relpath(there, folder)
     said = {"ledger": ledger, "location": location, "pattern": reader.pattern, "recursive": reader.recursive}
     file = folder / f"{hashlib.sha256(ledger.encode()).hexdigest()[:16]}.json"
     if not file.exists() or json.loads(file.read_text()) != said:
@@ -77,8 +80,11 @@ def readers_in(lake: Path) -> Iterator[Reader]:
     """Return every reader that is registered in a lake."""
     for file in lake.glob(f"*/_state/*/*/{READERS}/*.json"):
         said = json.loads(file.read_text())
-        ledger, location = (Path(os.path.normpath(file.parent / said[n])) for n in ("ledger", "location"))
-        yield Reader(ledger, location, said["pattern"], said["recursive"])
+        ledger, location = (
+            said[n] if is_object(said[n]) else os.path.normpath(file.parent / said[n])
+            for n in ("ledger", "location")
+        )
+        yield Reader(Path(ledger), location, said["pattern"], said["recursive"])
 
 
 def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ()) -> int:
@@ -95,12 +101,12 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     if place.source.clean_source == "OFF" or not (rows := _committed(place)):
         return 0
     root = place.root
-    files = {str(located(root, row["path"])): row for row in rows}
-    due = {path for path, row in files.items() if _stat(Path(path)) == _recorded(row)}
+    files = {address(root, row["path"]): row for row in rows}
+    due = {path for path, row in files.items() if is_still(path, row["size"], row["create_time"])}
     for reader in {r.ledger: r for r in (*declared, *readers_in(lake))}.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
-    archived = [_archived(Path(path), row, place.source, root) for path, row in files.items() if path in due]
+    archived = [_archived(path, row, place.source, root) for path, row in files.items() if path in due]
     file_status.add(place.ledger, archived)
     return len(archived)
 
@@ -116,40 +122,15 @@ def _committed(place: LoadTarget) -> list[dict[str, Any]]:
     return [row for row in newest.values() if row["commit_time"] <= cutoff]
 
 
-def _archived(path: Path, row: dict[str, Any], source: Source, root: Path) -> dict[str, Any]:
+def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> dict[str, Any]:
     """Take one file away, and return the row that says so."""
     target = None
     if source.clean_source == "MOVE":
         wanted = Path(source.clean_source_move_destination).expanduser() / os.path.relpath(path, root)
-        target = _claimed(wanted)
-        shutil.move(path, target)
+        # The wanted path, or a numbered one where that is taken.
+        numbered = (wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") for number in count(1))
+        target = next(str(free) for free in chain([wanted], numbered) if move(path, str(free)))
     else:
-        path.unlink()
+        storage_of(path).delete(path)
     archive = {"archive_time": datetime.now(timezone.utc), "archive_mode": source.clean_source}
-    return row | archive | {"move_location": None if target is None else str(target)}
-
-
-def _claimed(wanted: Path) -> Path:
-    """Return a path that is made here as an empty file: the wanted one, or numbered where that is there."""
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    for number in count():
-        target = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") if number else wanted
-        try:
-            target.open("xb").close()
-        except FileExistsError:
-            continue
-        return target
-    raise AssertionError("numbers do not end")
-
-
-def _stat(path: Path) -> tuple[int, int]:
-    """Return size and modification time in microseconds as the ledger has them, -1 where it is gone."""
-    try:
-        found = path.lstat()
-    except OSError:
-        return -1, -1
-    return found.st_size, found.st_mtime_ns // 1000
-
-
-def _recorded(row: dict[str, Any]) -> tuple[int, int]:
-    return row["size"], round(row["create_time"].timestamp() * 1_000_000)
+    return row | archive | {"move_location": target}

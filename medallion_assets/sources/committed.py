@@ -104,16 +104,13 @@ def _added(path: Path, transaction: Transaction) -> list[Path]:
             break
         actions = log.actions(path, int(info["version"])) or []
         added = [path / unquote(a["add"]["path"]) for a in actions if "add" in a]
-        if pending is None and any(_is_of(a["txn"], transaction) for a in actions if "txn" in a):
+        signed = [(a["txn"]["appId"], a["txn"]["version"]) for a in actions if "txn" in a]
+        if pending is None and (transaction.app_id, transaction.version) in signed:
             return added
         # What a batch took out of the quarantine rewrote files, too; only appends brought entries.
         if pending and log.commit_metadata_of(info).get(PENDING) == pending and info["operation"] == "WRITE":
             found += added
     return found
-
-
-def _is_of(action: Mapping[str, Any], transaction: Transaction) -> bool:
-    return (action["appId"], action["version"]) == (transaction.app_id, transaction.version)
 
 
 def _fields(path: Path) -> list[dict[str, Any]]:

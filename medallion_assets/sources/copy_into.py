@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import TIMES, configured
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -26,7 +25,9 @@ from medallion_assets.sources.loaders import LoadResult, load_new
 from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
-from medallion_assets.sources.walking import local_path
+from medallion_assets.sources.walking import folder_of, local_path, location_of
+from medallion_assets.storage import is_object, storage_of
+from medallion_assets.storage.lease import held
 
 
 def create_table_as(
@@ -147,7 +148,7 @@ def copy_into(
     if "mergeSchema" in options:
         copying["mergeSchema"] = is_true(options.pop("mergeSchema"))
     _refuse_contradictions(files, pattern, copying["force"])
-    settings, named, root = current_settings(), NamedTable.of(table_name), local_path(str(data_source))
+    settings, named, root = current_settings(), NamedTable.of(table_name), location_of(str(data_source))
     # FORMAT_OPTIONS' own mergeSchema asks for what is always so: the files' columns are put together.
     readers = {k: v for k, v in (format_options or {}).items() if k.lower() != "mergeschema"}
     defaults = _defaults(source_format, copying["mergeSchema"])
@@ -156,7 +157,7 @@ def copy_into(
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / COPY_INTO
     place = named.place(settings.lake, state, source)
     # As the ledger names them: its root may be wider or narrower than this call's source.
-    only = {namer(place.root)(os.path.normpath(root / name)) for name in files} or None
+    only = {namer(place.root)(_below(root, name)) for name in files} or None
     _refuse_files(root, files, source)
     look = DiscoveryOptions(settings.settle_seconds, only, copying["force"], must_exist=True)
     if validate:
@@ -172,10 +173,14 @@ def _rows_to_validate(validate: int | str) -> int:
     return -1 if str(validate).upper() == "ALL" else int(validate)
 
 
-def _refuse_files(root: Path, files: Sequence[str], source: Source) -> None:
-    if files and not root.is_dir():
+def _below(root: Path | str, name: str) -> str:
+    return f"{root}/{name}" if is_object(str(root)) else os.path.normpath(Path(root, name))
+
+
+def _refuse_files(root: Path | str, files: Sequence[str], source: Source) -> None:
+    if files and folder_of(root) != str(root):
         raise SourceError(f"FILES names files below a folder, and {root} is none; nothing was read")
-    absent = [name for name in files if not (root / name).is_file()]
+    absent = [name for name in files if not storage_of(_below(root, name)).stat(_below(root, name))]
     if absent:
         names = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
         raise SourceError(f"FILES names {names}: there is no such file below {root}; nothing was read")
@@ -184,7 +189,9 @@ def _refuse_files(root: Path, files: Sequence[str], source: Source) -> None:
             raise SourceError(f"FILES names {name}, which is never taken ({why}); nothing was read")
 
 
-def _nothing_read(root: Path, source: Source, pattern: str, place: LoadTarget, look: DiscoveryOptions) -> str:
+def _nothing_read(
+    root: Path | str, source: Source, pattern: str, place: LoadTarget, look: DiscoveryOptions
+) -> str:
     """Say why a call read no file."""
     matching = f" matches PATTERN {pattern!r}" if pattern else ""
     if not listing(place.landing, place.root, source, {}).matched:
@@ -265,6 +272,6 @@ def autoload_to_table(
         BatchRefused: ``FAILFAST`` or ``failOnNewColumns`` stopped a batch; nothing of it was written.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
-    source = source_of(named.name, source_format, str(local_path(str(data_source))), options)
+    source = source_of(named.name, source_format, str(location_of(str(data_source))), options)
     state = local_path(str(checkpoint_directory))
     return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

@@ -27,11 +27,15 @@ from medallion_assets.sources.ledger import (
 from medallion_assets.sources.listing import FoundFile, listing
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import is_there
+from medallion_assets.storage import is_object, is_still
+from medallion_assets.storage.copies import local_copy
 
 OVERWRITTEN = "overwritten after it was taken: its first contents stay loaded"
 LAY_THERE = "it lay there at the first look, and include_existing_files is false"
 SAME = "the same bytes as were taken before"
 FORBIDDEN = "the user this runs as may not read it"
+
+NOTHING = Contents("", 0, "")
 
 AT_ONCE = 2
 """Files counted side by side; some are held in memory for it."""
@@ -74,14 +78,14 @@ class DiscoveryOptions:
 class Look:
     """What one look found: the root of its paths, new files oldest first, how many match, what is known."""
 
-    root: Path
+    root: str
     new: list[FoundFile]
     matched: int
     known: Mapping[str, Known]
 
 
 def unseen_files(
-    location: Path, ledger: Path, source: Source, options: DiscoveryOptions | None = None
+    location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> list[FoundFile]:
     """Return the files the ledger does not know as they are now, oldest first; writes nothing.
 
@@ -92,7 +96,7 @@ def unseen_files(
 
 
 def discover(
-    location: Path, ledger: Path, source: Source, options: DiscoveryOptions | None = None
+    location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> DiscoveryResult:
     """Add what is new at a source to its ledger, a commit for each micro-batch to come.
 
@@ -115,17 +119,19 @@ def discover(
     return DiscoveryResult(len(admitted), len(entries) - len(admitted), records, look.matched)
 
 
-def entries_of(location: Path, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
+def entries_of(location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
     """Return the ledger rows a look would add, oldest file first; writes nothing."""
     return _entries(_look(location, ledger, source, options), ledger, source, options)
 
 
-def _look(location: Path, ledger: Path, source: Source, options: DiscoveryOptions) -> Look:
+def _look(location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions) -> Look:
     try:
         root = ledgers.root_of(location, ledger)
         seen_before = log.exists(ledger)
-        if (options.must_exist or seen_before) and not is_there(location):
-            raise SourceMissing(source.name, location, seen_before)
+        # A prefix whose objects were all taken away is no folder that went.
+        emptied = seen_before and is_object(str(location))
+        if (options.must_exist or seen_before) and not emptied and not is_there(location):
+            raise SourceMissing(source.name, str(location), seen_before)
     except PermissionError as denied:
         raise FolderDenied(str(location)) from denied
     known = known_files(ledger, root, tags=source.change_detection == "content")
@@ -140,7 +146,7 @@ def _look(location: Path, ledger: Path, source: Source, options: DiscoveryOption
 
 def _entries(look: Look, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
     if not source.include_existing_files and not log.exists(ledger):
-        return [_passed_over(found, look, SKIPPED, LAY_THERE) for found in look.new]
+        return [_noted(found, look, SKIPPED, LAY_THERE) for found in look.new]
     known = {f.path: look.known[f.path].admitted for f in look.new if f.path in look.known}
     before = ledgers.entries_at(ledger, {sequence for sequence in known.values() if sequence != NONE})
 
@@ -165,52 +171,31 @@ def _entry(
         again: Takes it though nothing changed.
     """
     if found.refusal:
-        return _passed_over(found, look, REFUSED, found.refusal)
-    path = Path(found.location)
+        return _noted(found, look, REFUSED, found.refusal)
     try:
-        tag = tag_of(path) if before and not again else ""
-        if before and tag and tag == before["tag"]:
-            made = _passed_over(found, look, UNCHANGED, SAME, tag)
-        elif before and tag and before["records"] and source.allow_overwrites == "ignore":
-            made = _passed_over(found, look, CHANGED, OVERWRITTEN, tag)
-        else:
-            made = _admitted(found, look, contents(path, source))
+        with local_copy(found.stored.path) as path:
+            tag = tag_of(path) if before and not again else ""
+            if before and tag and tag == before["tag"]:
+                made = _noted(found, look, UNCHANGED, SAME, Contents(tag, 0, ""))
+            elif before and tag and before["records"] and source.allow_overwrites == "ignore":
+                made = _noted(found, look, CHANGED, OVERWRITTEN, Contents(tag, 0, ""))
+            else:
+                made = _noted(found, look, ADMITTED, inside=contents(path, source))
     except PermissionError:
-        return _passed_over(found, look, DENIED, FORBIDDEN)
+        return _noted(found, look, DENIED, FORBIDDEN)
     except (UnreadableFile, OSError) as problem:
-        return _passed_over(found, look, REFUSED, str(problem))
-    return None if _moved_on(found) else made
+        return _noted(found, look, REFUSED, str(problem))
+    # A file that changed while it was being counted is half written, and waits.
+    is_whole = is_still(found.stored.path, found.size, found.modified_at, found.stored.tag)
+    return made if is_whole else None
 
 
-def _moved_on(seen: FoundFile) -> bool:
-    """Return true where the file changed while it was being counted: it is half written, and waits."""
-    try:
-        found = Path(seen.location).lstat()
-    except OSError:
-        return True
-    return found.st_size != seen.size or found.st_mtime_ns // 1000 / 1e6 != seen.modified_at.timestamp()
-
-
-def _admitted(found: FoundFile, look: Look, inside: Contents) -> Entry:
-    facts = (inside.tag, inside.records, inside.layout, inside.header, ADMITTED, "")
-    return _as_entry(found, look, facts)
-
-
-def _passed_over(found: FoundFile, look: Look, status: str, reason: str, tag: str = "") -> Entry:
-    return _as_entry(found, look, (tag, 0, "", "", status, reason))
-
-
-def _as_entry(found: FoundFile, look: Look, facts: tuple[str, int, str, str, str, str]) -> Entry:
+def _noted(found: FoundFile, look: Look, status: str, reason: str = "", inside: Contents = NOTHING) -> Entry:
+    """Return the row that says what was seen of a file, and what is to become of it."""
     known = look.known.get(found.path)
-    return Entry(
-        found.path,
-        found.size,
-        found.modified_at,
-        *facts,
-        datetime.now(timezone.utc),
-        supersedes=known.admitted if known else NONE,
-        root=str(look.root),
-    )
+    facts = (inside.tag, inside.records, inside.layout, inside.header, status, reason)
+    now, before = datetime.now(timezone.utc), known.admitted if known else NONE
+    return Entry(found.path, found.size, found.modified_at, *facts, now, supersedes=before, root=look.root)
 
 
 def _chunks(entries: list[Entry], source: Source) -> Iterator[list[Entry]]:

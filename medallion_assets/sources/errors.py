@@ -1,7 +1,7 @@
 """What can be wrong with a source, a file or a batch, each with its own name."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -52,7 +52,7 @@ class TableLost(RuntimeError):
 class SourceMissing(BatchRefused):
     """The folder or file of a source is not there."""
 
-    def __init__(self, source: str, location: Path, seen_before: bool) -> None:
+    def __init__(self, source: str, location: str, seen_before: bool) -> None:
         """Names the place, and says whether files of it were taken before."""
         why = (
             "files were taken from it before"
@@ -62,6 +62,18 @@ class SourceMissing(BatchRefused):
         super().__init__(
             f"source {source!r}: {location} is not there, and {why}. Nothing was read or changed, and "
             "nothing is lost: mount or create it, or correct the source's path, and run again."
+        )
+
+
+class OldLedger(BatchRefused):
+    """A ledger was written by a release before the columns this one orders files by."""
+
+    def __init__(self, ledger: Path, lacking: Collection[str]) -> None:
+        """Names the ledger and the columns."""
+        super().__init__(
+            f"the ledger at {ledger} is of an older release: it has no {', '.join(sorted(lacking))}. Nothing "
+            "was read or changed: go on with the release that wrote it, or set MEDALLION_LAKE to an empty "
+            "folder and run again, which loads every landing file anew."
         )
 
 

@@ -18,7 +18,7 @@ from deltalake import Transaction as DeltaTransaction
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
-from medallion_assets.sources.ledger import STEP, Entry, newest_of
+from medallion_assets.sources.ledger import NUMBER, STEP, TEXT, TIME, Entry, newest_of
 from medallion_assets.sources.value_books import ValueBooks
 
 LOADED, MISSING, CORRUPT, SUPERSEDED = "LOADED", "MISSING", "CORRUPT", "SUPERSEDED"
@@ -29,34 +29,16 @@ LAST_FILES = 1000
 LATER = "later contents of it are loaded in its place"
 GONE = "it was removed or changed between discovery and reading"
 
-COLUMNS = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64()),
-        pa.field("create_time", pa.timestamp("us", "UTC")),
-        pa.field("discovery_time", pa.timestamp("us", "UTC")),
-        pa.field("processed_time", pa.timestamp("us", "UTC")),
-        pa.field("commit_time", pa.timestamp("us", "UTC")),
-        pa.field("archive_time", pa.timestamp("us", "UTC")),
-        pa.field("archive_mode", pa.string()),
-        pa.field("move_location", pa.string()),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("reason", pa.string()),
-        pa.field("rows_read", pa.int64()),
-        pa.field("rows_loaded", pa.int64()),
-        pa.field("rows_quarantined", pa.int64()),
-        pa.field("rows_rescued", pa.int64()),
-        pa.field("rows_dropped", pa.int64()),
-        pa.field("values_read", pa.int64()),
-        pa.field("values_unaccounted", pa.string()),
-        pa.field("values_uncounted", pa.string()),
-        pa.field("values_unkept", pa.string()),
-        pa.field("batch_id", pa.int64()),
-        pa.field("run_id", pa.string()),
-        pa.field("sequence", pa.int64()),
-        pa.field("recorded", pa.int64()),
-    ]
-)
+COLUMNS = pa.schema(pa.field(*column) for column in (
+    ("path", TEXT, False), ("size", NUMBER, True), ("create_time", TIME, True),
+    ("discovery_time", TIME, True), ("processed_time", TIME, True), ("commit_time", TIME, True),
+    ("archive_time", TIME, True), ("archive_mode", TEXT, True), ("move_location", TEXT, True),
+    ("status", TEXT, False), ("reason", TEXT, True), ("rows_read", NUMBER, True),
+    ("rows_loaded", NUMBER, True), ("rows_quarantined", NUMBER, True), ("rows_rescued", NUMBER, True),
+    ("rows_dropped", NUMBER, True), ("values_read", NUMBER, True), ("values_unaccounted", TEXT, True),
+    ("values_uncounted", TEXT, True), ("values_unkept", TEXT, True), ("batch_id", NUMBER, True),
+    ("run_id", TEXT, True), ("sequence", NUMBER, True), ("recorded", NUMBER, True),
+))  # fmt: skip
 
 
 FAILED_AS = {GONE: MISSING, LATER: SUPERSEDED}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from pyspark.sql import SparkSession
 
@@ -10,13 +9,13 @@ from medallion_assets.delta.batches import REPROCESSED, newest_flows
 from medallion_assets.delta.commit import Transaction, take_out
 from medallion_assets.session.frames import frame_of
 from medallion_assets.sources import file_status
-from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import ADMITTED, CHANGED, DENIED, NONE, REFUSED, UNCHANGED, Entry, Known
 from medallion_assets.sources.options import Source
+from medallion_assets.storage import storage_of
 
 
-def known_files(ledger: Path, root: Path, tags: bool = False) -> dict[str, Known]:
+def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]:
     """Return what the ledger last saw of each path, and by whether its records were taken since.
 
     A file that was gone when it was to be read is to be looked at again, and so is one that may be read at
@@ -24,8 +23,8 @@ def known_files(ledger: Path, root: Path, tags: bool = False) -> dict[str, Known
     """
     known = ledgers.last_seen(ledger, tags)
     for path, seen in known.items():
-        if seen.status == DENIED and opens(ledgers.located(root, path)):
-            known[path] = _again(seen)
+        if seen.status == DENIED and opens(ledgers.address(root, path)):
+            known[path] = seen._replace(size=NONE)
     lost = file_status.lost(ledger)
     paths = {row["path"] for row in lost.values() if row["path"] in known}
     # Contents that were lost can have superseded others that were.
@@ -39,30 +38,21 @@ def known_files(ledger: Path, root: Path, tags: bool = False) -> dict[str, Known
 
 def _without(seen: Known, status: str, before: int) -> Known:
     """Return what is known of a file whose newest admitted contents were never loaded."""
-    if seen.sequence == seen.admitted:
-        seen = seen._replace(status=REFUSED) if status == file_status.CORRUPT else _again(seen)
-    elif seen.status in (CHANGED, UNCHANGED):
-        # It was compared with contents that no table has.
-        seen = _again(seen)
+    if seen.sequence == seen.admitted and status == file_status.CORRUPT:
+        seen = seen._replace(status=REFUSED)
+    elif seen.sequence == seen.admitted or seen.status in (CHANGED, UNCHANGED):
+        # In the second case it was compared with contents that no table has.
+        seen = seen._replace(size=NONE)
     return seen._replace(admitted=before)
 
 
-def _again(seen: Known) -> Known:
-    return seen._replace(size=NONE)
-
-
-def opens(path: Path) -> bool:
+def opens(path: str) -> bool:
     """Return true where the user this runs as may read a file."""
     try:
-        opened(path).close()
+        storage_of(path).open(path).close()
     except OSError:
         return False
     return True
-
-
-def opened(path: Path) -> BinaryIO:
-    """Return a file's bytes."""
-    return path.open("rb")
 
 
 def replaces_files(source: Source, path: Path) -> bool:
@@ -106,8 +96,8 @@ def rows_before(ledger: Path, files: Sequence[Entry]) -> dict[str, int]:
     counts: dict[str, int] = {}
     at = {file.path: file.supersedes for file in files}
     while at:
-        became = outcomes.of_entries(ledger, at.values())
-        loaded = {path for path, s in at.items() if became.get(s, {}).get("status") == outcomes.LOADED}
+        became = file_status.of_entries(ledger, at.values())
+        loaded = {path for path, s in at.items() if became.get(s, {}).get("status") == file_status.LOADED}
         for path in loaded:
             row = became[at[path]]
             counts[path] = (row["rows_loaded"] or 0) + (row["rows_quarantined"] or 0)

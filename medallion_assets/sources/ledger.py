@@ -5,6 +5,7 @@ relative to their landing zone: a lake and its landing zone can be copied to ano
 """
 
 import os
+import posixpath
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -18,24 +19,17 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from pyspark.sql import DataFrame
 
 from medallion_assets.delta import log
+from medallion_assets.sources.errors import OldLedger
 from medallion_assets.sources.walking import folder_of
+from medallion_assets.storage import is_object
 
-COLUMNS = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified_at", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("tag", pa.string()),
-        pa.field("records", pa.int64(), nullable=False),
-        pa.field("layout", pa.string()),
-        pa.field("header", pa.string()),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("reason", pa.string()),
-        pa.field("discovered_at", pa.timestamp("us", "UTC"), nullable=False),
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("supersedes", pa.int64(), nullable=False),
-    ]
-)
+TEXT, NUMBER, TIME = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
+COLUMNS = pa.schema(pa.field(*column) for column in (
+    ("path", TEXT, False), ("size", NUMBER, False), ("modified_at", TIME, False), ("tag", TEXT, True),
+    ("records", NUMBER, False), ("layout", TEXT, True), ("header", TEXT, True), ("status", TEXT, False),
+    ("reason", TEXT, True), ("discovered_at", TIME, False), ("sequence", NUMBER, False),
+    ("supersedes", NUMBER, False),
+))  # fmt: skip
 
 ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
 DENIED = "denied"
@@ -88,8 +82,13 @@ class Entry:
 
     @property
     def location(self) -> Path:
-        """Where the file lies."""
+        """Where the file lies; of an object, only once it was brought here (``at_hand``)."""
         return located(self.root, self.path)
+
+    @property
+    def address(self) -> str:
+        """The path of the file or object, as the storage port takes it."""
+        return address(self.root, self.path)
 
 
 class Known(NamedTuple):
@@ -114,6 +113,11 @@ def located(root: str | Path, path: str) -> Path:
     return Path(os.path.normpath(f"{root}/{path}")) if path.startswith("../") else Path(root, path)
 
 
+def address(root: str | Path, path: str) -> str:
+    """Return the path of a file or an object of the ledger, as the storage port takes it."""
+    return posixpath.join(root, path) if is_object(str(root)) else str(located(root, path))
+
+
 def is_named(path: str, name: str) -> bool:
     """Return true where a person's name for a file means this path: its end, whole parts of it, or more."""
     return f"/{path}".endswith(f"/{name}") or name.endswith(f"/{path}")
@@ -123,7 +127,7 @@ COPY_INTO = "copy_into"
 """The folder of a table's COPY INTO state."""
 
 
-def root_of(location: Path, ledger: Path) -> Path:
+def root_of(location: Path | str, ledger: Path) -> str:
     """Return the folder that the ledger's paths are relative to: the landing zone's root.
 
     It is the source's folder; for a glob the folder before its first wildcard, for a file the folder it is
@@ -132,15 +136,20 @@ def root_of(location: Path, ledger: Path) -> Path:
     several sources: all are named relative to the first, or files of one name would be taken for one file.
     """
     root = folder_of(location)
-    said = (log.opened(ledger).metadata().description or "") if log.exists(ledger) else ""
+    said = (_opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
-        first = Path(os.path.normpath(ledger / said.removeprefix(ROOT)))
-        if ledger.parent.name == COPY_INTO or first.is_relative_to(root) or root.is_relative_to(first):
+        told = said.removeprefix(ROOT)
+        first = told if is_object(told) else os.path.normpath(ledger / told)
+        if ledger.parent.name == COPY_INTO or _is_within(first, root) or _is_within(root, first):
             return first
     return root
 
 
-def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def append(ledger: Path, entries: Iterable[Entry], root: str) -> None:
     """Add the entries in one commit, which is one micro-batch of the stream over the ledger.
 
     Entries are numbered in their order. Without one the ledger is empty and says that there was a look.
@@ -149,7 +158,8 @@ def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
     first = 0 if version is None else (version + 1) * STEP
     numbered = [asdict(replace(entry, sequence=first + n)) for n, entry in enumerate(entries)]
     # As text: the log's reader refuses properties it does not know.
-    said = f"{ROOT}{os.path.relpath(root, ledger)}" if version is None else None
+    relative = root if is_object(root) else os.path.relpath(root, ledger)
+    said = f"{ROOT}{relative}" if version is None else None
     if not numbered:
         DeltaTable.create(str(ledger), COLUMNS, mode="ignore", description=said)
         return
@@ -158,7 +168,7 @@ def append(ledger: Path, entries: Iterable[Entry], root: Path) -> None:
     write_deltalake(str(ledger), rows, mode="append", description=said, target_file_size=ONE_FILE)
 
 
-def admitted_between(ledger: Path, root: Path, after: int, upto: int) -> list[Entry]:
+def admitted_between(ledger: Path, root: str, after: int, upto: int) -> list[Entry]:
     """Return the files that the ledger's commits after a version, up to another, admitted, as they were seen.
 
     Only where the log still has the entries of these commits.
@@ -168,7 +178,7 @@ def admitted_between(ledger: Path, root: Path, after: int, upto: int) -> list[En
         added = [a["add"] for a in log.actions(ledger, version) or [] if "add" in a]
         paths = [ledger / unquote(add["path"]) for add in added if add.get("dataChange", True)]
         listed = [row for path in paths if path.exists() for row in pq.read_table(path).to_pylist()]
-        found += [Entry(**row, root=str(root)) for row in listed if row["status"] == ADMITTED]
+        found += [Entry(**row, root=root) for row in listed if row["status"] == ADMITTED]
     return sorted(found, key=lambda file: file.sequence)
 
 
@@ -178,8 +188,15 @@ def rows(
     """Return what a query over the table ``ledger`` answers, an empty list where there is none yet."""
     if not log.exists(ledger):
         return []
-    answer = QueryBuilder().register("ledger", log.opened(ledger, version)).execute(sql)
+    answer = QueryBuilder().register("ledger", _opened(ledger, version)).execute(sql)
     return pa.table(answer).to_pylist()  # type: ignore[no-any-return]
+
+
+def _opened(ledger: Path, version: int | None = None) -> DeltaTable:
+    table = log.opened(ledger, version)
+    if lacking := set(COLUMNS.names) - {field.name for field in table.schema().fields}:
+        raise OldLedger(ledger, lacking)
+    return table
 
 
 def last_seen(ledger: Path, tags: bool = False) -> dict[str, Known]:
@@ -188,7 +205,7 @@ def last_seen(ledger: Path, tags: bool = False) -> dict[str, Known]:
         return {}
     admitted = f"CASE WHEN status = '{ADMITTED}' THEN sequence ELSE supersedes END"
     columns = f"path, size, modified_at, status, sequence, {admitted}{', tag' if tags else ''}"
-    query = QueryBuilder().register("ledger", log.opened(ledger))
+    query = QueryBuilder().register("ledger", _opened(ledger))
     answer = pa.table(query.execute(f"SELECT {columns} FROM ledger ORDER BY sequence"))
     # Column by column, and times as numbers: rows and dates take five times as long for 100,000 files.
     path, size, at, *others = (answer.column(i) for i in range(answer.num_columns))

@@ -2,36 +2,52 @@
 
 import math
 import os
-import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 from medallion_assets.sources.counted_lines import tag_of
 from medallion_assets.sources.ledger import Known
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.walking import Named, entries
+from medallion_assets.sources.walking import entries
+from medallion_assets.storage import FILE, Stored, microseconds
+from medallion_assets.storage.copies import local_copy
 
-LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 NO_FILE = "not a regular file: a link could lead out of the landing zone"
 NOT_UTF8 = "its name is not UTF-8"
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file as the listing shows it; ``refusal`` says why it can never be loaded as it is.
+    """A file as the listing shows it.
 
     Attributes:
         path: Its name, relative to the landing zone's root.
-        location: Where it lies.
+        stored: What its store says of it.
     """
 
     path: str
-    location: str
-    size: int
-    modified_at: datetime
-    refusal: str = ""
+    stored: Stored
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.stored.size
+
+    @property
+    def modified_at(self) -> datetime:
+        """When it was modified."""
+        return self.stored.time
+
+    @property
+    def refusal(self) -> str:
+        """Why it can never be loaded as it is, empty where it can."""
+        try:
+            self.stored.path.encode()
+        except UnicodeEncodeError:
+            return NOT_UTF8
+        return "" if self.stored.kind == FILE else NO_FILE
 
 
 @dataclass(frozen=True)
@@ -43,8 +59,8 @@ class Listing:
 
 
 def listing(
-    location: Path,
-    root: Path,
+    location: Path | str,
+    root: Path | str,
     source: Source,
     known: Mapping[str, Known],
     only: Collection[str] | None = None,
@@ -60,44 +76,41 @@ def listing(
     """
     after, before = _window(source)
     named, matched = namer(root), 0
+    by_content = source.change_detection == "content"
     new: list[FoundFile] = []
-    for entry in entries(location, source.recursive_file_lookup):
-        if not source.takes(entry.name) or not (found := _facts(entry)):
-            continue
+    for entry in entries(location, source.recursive_file_lookup, source.takes):
         path = named(entry.path)
-        if (only is not None and path not in only) or not after < found.st_mtime_ns // 1000 < before:
+        if (only is not None and path not in only) or not after < entry.modified_at < before:
             continue
         matched += 1
         # Known files are most, and are passed over before anything is made of them.
-        if not _is_known(entry.path, found, known.get(path), source):
-            at, refusal = _modified(found), _refusal(entry.path, found)
-            new.append(FoundFile(path, entry.path, found.st_size, at, refusal))
+        seen = known.get(path)
+        same = seen is not None and seen.size == entry.size and seen.modified_at == entry.modified_at
+        if not same or (by_content and _has_other_bytes(entry, seen)):
+            new.append(FoundFile(path, entry))
     return Listing(new, matched)
 
 
-def _is_known(path: str, found: os.stat_result, known: Known | None, source: Source) -> bool:
-    if known is None or known[:2] != (found.st_size, found.st_mtime_ns // 1000):
-        return False
-    if source.change_detection != "content" or not known.tag:
-        return True
+def _has_other_bytes(entry: Stored, known: Known | None) -> bool:
     try:
-        return tag_of(Path(path)) == known.tag
+        with local_copy(entry.path) as file:
+            return bool(known and known.tag and tag_of(file) != known.tag)
     except OSError:
-        return False
+        return True
 
 
-def overlooked(location: Path, root: Path, source: Source) -> Iterator[tuple[str, str]]:
+def overlooked(location: Path | str, root: Path | str, source: Source) -> Iterator[tuple[str, str]]:
     """Return the path of every file that is not meant for loading, and the rule that says so."""
     after, before = _window(source)
     named = namer(root)
     for entry in entries(location, source.recursive_file_lookup, hidden=True):
         if why := source.passes_over(entry.name):
             yield named(entry.path), why
-        elif (found := _facts(entry)) and not after < found.st_mtime_ns // 1000 < before:
+        elif not after < entry.modified_at < before:
             yield named(entry.path), "modified outside modified_after and modified_before"
 
 
-def namer(root: Path) -> Callable[[str], str]:
+def namer(root: Path | str) -> Callable[[str], str]:
     """Return the function that names a path relative to the root, as text any table can hold."""
     below = f"{root}".rstrip("/") + "/"
 
@@ -108,35 +121,12 @@ def namer(root: Path) -> Callable[[str], str]:
     return named
 
 
-def _facts(entry: "os.DirEntry[str] | Named") -> os.stat_result | None:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        # It went, or got its last name, since the folder was listed.
-        return None
-
-
-def _modified(found: os.stat_result) -> datetime:
-    # Whole microseconds: what Delta's timestamps hold.
-    return LONG_AGO.fromtimestamp(found.st_mtime_ns // 1000 / 1e6, tz=timezone.utc)
-
-
-def _refusal(path: str, found: os.stat_result) -> str:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return NOT_UTF8
-    return "" if stat.S_ISREG(found.st_mode) else NO_FILE
-
-
 def _window(source: Source) -> tuple[float, float]:
     """Return the exclusive bounds of modification times, in microseconds since 1970."""
-    after = _microseconds(source.modified_after) if source.modified_after else -math.inf
-    before = _microseconds(source.modified_before) if source.modified_before else math.inf
-    return after, before
 
+    def bound(text: str, otherwise: float) -> float:
+        at = datetime.fromisoformat(text) if text else None
+        at = at.replace(tzinfo=at.tzinfo or timezone.utc) if at else None
+        return microseconds(at) if at else otherwise
 
-def _microseconds(text: str) -> int:
-    found = datetime.fromisoformat(text)
-    at = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-    return (at - LONG_AGO) // timedelta(microseconds=1)
+    return bound(source.modified_after, -math.inf), bound(source.modified_before, math.inf)

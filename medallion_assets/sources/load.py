@@ -20,6 +20,7 @@ from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of
 from medallion_assets.sources.errors import UnreadableFile, first_line
+from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
 from medallion_assets.sources.load_records import (
@@ -35,6 +36,7 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
+from medallion_assets.storage import is_still
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
 """In Spark's errors about the bytes of a file."""
@@ -110,7 +112,7 @@ def load_files(
         BatchRefused: The source's mode stops at what the files bring; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
-    replaces = replaces_files(source, place.path)
+    replaces, files = replaces_files(source, place.path), at_hand(files, fetched_in(place.state))
     missing = _untaken(place, files, replaces)
     there = [file for file in files if file not in missing]
     again = [file for file in there if replaces and file.supersedes != NONE]
@@ -147,6 +149,7 @@ def load_files(
         return load(missing | {file: corrupt[file.path] for file in there if file.path in corrupt})
     finally:
         staging.discard()
+        forget_fetched(place.state)
         drop_ahead(place.state)
 
 
@@ -172,7 +175,7 @@ def files_of(ledger_rows: DataFrame, place: LoadTarget, after: int, upto: int) -
     if whole:
         return admitted_between(place.ledger, place.root, after, upto)
     chosen = ledger_rows.where(F.col("status") == ADMITTED).orderBy("sequence").collect()
-    return [Entry(**_utc(row.asDict()), root=str(place.root)) for row in chosen]
+    return [Entry(**_utc(row.asDict()), root=place.root) for row in chosen]
 
 
 def _utc(row: dict[str, Any]) -> dict[str, Any]:
@@ -181,11 +184,7 @@ def _utc(row: dict[str, Any]) -> dict[str, Any]:
 
 def is_as_counted(file: Entry) -> bool:
     """Return true where a file has the size and time that discovery counted it with."""
-    try:
-        found = file.location.lstat()
-    except OSError:
-        return False
-    return found.st_size == file.size and found.st_mtime_ns // 1000 / 1e6 == file.modified_at.timestamp()
+    return is_still(str(file.location), file.size, file.modified_at)
 
 
 def catch_up(place: LoadTarget) -> None:
@@ -204,6 +203,7 @@ def catch_up(place: LoadTarget) -> None:
     after = told
     for batch in reversed(list(batches_between(place.path, "", told))):
         files = admitted_between(place.ledger, place.root, after, batch.position)
+        files = at_hand(files, fetched_in(place.state))
         after = batch.position
         untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
         taken = [file for file in files if file not in untaken]
@@ -215,6 +215,7 @@ def catch_up(place: LoadTarget) -> None:
         )
         account = account_of(place, taken, transaction, values, query)
         _record(place, taken, account, untaken, transaction, datetime.now(timezone.utc))
+        forget_fetched(place.state)
 
 
 def _record(

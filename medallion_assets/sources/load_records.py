@@ -30,6 +30,7 @@ from medallion_assets.sources.schema_versions import fact_of, ready_for
 from medallion_assets.sources.schemas import schema_beforehand, schema_for
 from medallion_assets.sources.select_list import selected
 from medallion_assets.sources.staging import Staging
+from medallion_assets.storage import is_object
 
 
 def records_with_schema(
@@ -70,7 +71,7 @@ _BEGUN: dict[Path, tuple[VerbRequest, "Future[ParsedFiles]"]] = {}
 def look_ahead(place: LoadTarget, position: int) -> None:
     """Read the files of the micro-batch after a position, where the schema for them is known."""
     drop_ahead(place.state)
-    if place.source.format not in PARSED:
+    if place.source.format not in PARSED or is_object(place.root):
         return
     files = admitted_between(place.ledger, place.root, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None

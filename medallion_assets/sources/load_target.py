@@ -16,6 +16,7 @@ from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import Entry, root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.walking import location_of
 
 PROVENANCE = ("_source_file", "_source_modified_at")
 """Columns of a bronze row that say where it came from."""
@@ -40,14 +41,14 @@ class LoadTarget:
 
     key: str
     source: Source
-    landing: Path
+    landing: Path | str
     path: Path
     quarantine: Path
     ledger: Path
     state: Path
 
     @property
-    def root(self) -> Path:
+    def root(self) -> str:
         """The folder that the ledger's paths are relative to."""
         return root_of(self.landing, self.ledger)
 
@@ -87,8 +88,8 @@ class NamedTable:
         """Return where its records go; the engine's own notes lie in ``state``."""
         folder = lake / self.pipeline
         refused = self.name if self.layer == "bronze" else f"{self.layer}_{self.name}"
-        path, quarantine = folder / self.layer / self.name, folder / "quarantine" / refused
-        return LoadTarget(self.key, source, Path(source.path), path, quarantine, state / "ledger", state)
+        tables = (folder / self.layer / self.name, folder / "quarantine" / refused, state / "ledger")
+        return LoadTarget(self.key, source, location_of(source.path), *tables, state)
 
     def lease(self, lake: Path) -> Path:
         """Return the folder of its lease: the one a declared table of this name holds."""

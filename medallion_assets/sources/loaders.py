@@ -1,6 +1,5 @@
 """What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
 
-import os
 import uuid
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,6 @@ from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.rollback import check_format, roll_back, unfinished
@@ -33,6 +31,8 @@ from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded, look_ahead
 from medallion_assets.sources.load_target import LoadTarget, has_new_ledger, ledger_position, not_loaded
+from medallion_assets.storage import storage_of
+from medallion_assets.storage.lease import held
 
 
 def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
@@ -152,7 +152,8 @@ def _without_unchosen(
     """Return a batch without the files of an earlier, failed call that this call does not choose."""
     if chosen is None:
         return files
-    left = [file for file in files if file.path not in chosen and os.path.lexists(file.location)]
+    there = [file for file in files if storage_of(file.address).stat(file.address)]
+    left = [file for file in there if file.path not in chosen]
     outcomes.postpone(place.ledger, left, transaction)
     postponed = set(left)
     return [file for file in files if file not in postponed]

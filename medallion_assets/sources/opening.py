@@ -84,7 +84,8 @@ def wrapping(path: Path, source: Source) -> Wrapping:
     declared = codecs.lookup(source.option("encoding", "charset", default="utf-8")).name
     start = Wrapping(codec, "utf-8", True).opened(path)
     with start:
-        marked = _marked(start.read(4))
+        head = start.read(4)
+    marked = next((encoding for mark, encoding in MARKS if head.startswith(mark)), "")
     return Wrapping(codec, marked or declared, by_spark and not marked and declared in ("utf-8", "ascii"))
 
 
@@ -96,10 +97,6 @@ def record_encoding(path: Path, wrapped: Wrapping) -> str:
         start = file.read(4)
     big = start.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
     return f"{wrapped.encoding}-{'be' if big else 'le'}"
-
-
-def _marked(start: bytes) -> str:
-    return next((encoding for mark, encoding in MARKS if start.startswith(mark)), "")
 
 
 BLOCK = 4 * BLOCK_BYTES

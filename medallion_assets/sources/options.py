@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.sources.errors import SourceError, seconds_of
 from medallion_assets.sources.option_names import MALFORMED
 from medallion_assets.sources.select_list import select_problems
-from medallion_assets.sources.walking import local_path
+from medallion_assets.sources.walking import location_of
 
 if TYPE_CHECKING:
     pass
@@ -67,7 +67,7 @@ def problems_of(source: "Source") -> list[str]:
 
 def _wrong_path(path: str) -> list[str]:
     try:
-        local_path(path)
+        location_of(path)
     except SourceError as error:
         return [str(error)]
     return []

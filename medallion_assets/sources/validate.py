@@ -14,6 +14,7 @@ from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
+from medallion_assets.sources.fetched import at_hand, fetched_in
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load_records import noting_nothing, records_with_schema
 from medallion_assets.sources.load_target import LoadTarget
@@ -77,7 +78,7 @@ def validated(
         return Validation(0, corrupt, 0, 0, "", {})
     with noting_nothing(place) as aside:
         session = spark or (start() if start else start_session(settings))
-        return _judged(session, files, aside, rows, corrupt, judge)
+        return _judged(session, at_hand(files, fetched_in(aside.state)), aside, rows, corrupt, judge)
 
 
 def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
@@ -89,7 +90,7 @@ def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
     newest = {row["path"]: row for row in admitted if row["sequence"] not in known}
     chosen = chosen_paths(place, look) if newest else set()
     pending = [row for path, row in newest.items() if path in chosen]
-    return [Entry(**row, root=str(place.root)) for row in pending]  # type: ignore[arg-type]
+    return [Entry(**row, root=place.root) for row in pending]  # type: ignore[arg-type]
 
 
 def _judged(

@@ -154,7 +154,8 @@ class CommittedValues:
         group = file.metadata.row_group(number)
         chunks = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
         only = _only_value(chunks[file_column])
-        unknown = {n: p for n, p in flat.items() if only is None or not _has_null_count(chunks[p])}
+        told = {n for n, p in flat.items() if getattr(chunks[p].statistics, "has_null_count", False)}
+        unknown = {n: p for n, p in flat.items() if only is None or n not in told}
         for name in flat.keys() - unknown.keys():
             statistics = chunks[flat[name]].statistics
             self.committed[only or ""][name] += group.num_rows - statistics.null_count
@@ -260,10 +261,6 @@ def _only_value(chunk: Any) -> str | None:
     if found is None or not found.has_min_max or found.null_count or found.min != found.max:
         return None
     return str(found.min)
-
-
-def _has_null_count(chunk: Any) -> bool:
-    return chunk.statistics is not None and bool(chunk.statistics.has_null_count)
 
 
 def _text_of(record: str, column: str) -> str:

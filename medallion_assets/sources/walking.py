@@ -3,52 +3,49 @@
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from medallion_assets.settings import SCHEME
 from medallion_assets.sources.errors import FolderDenied, SourceError
+from medallion_assets.storage import FOLDER, LINK, Storage, Stored, every_name, is_object, storage_of
 
 DEEPER = "**"
 HIDDEN = ("_", ".")
+Takes = Callable[[str], bool]
 
 
-@dataclass(frozen=True)
-class Named:
-    """A file named outright, with what of ``os.DirEntry`` is needed."""
-
-    path: str
-
-    @property
-    def name(self) -> str:
-        """The file's own name."""
-        return os.path.basename(self.path)  # noqa: PTH119 (Path would drop a trailing part)
-
-    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
-        """Return the file's facts."""
-        return os.stat(self.path, follow_symlinks=follow_symlinks)  # noqa: PTH116 (as os.DirEntry has it)
-
-
-def folder_of(location: Path) -> Path:
+def folder_of(location: Path | str) -> str:
     """Return the folder a source lies in: itself, the one before a glob's first sign, or a file's own."""
-    if location.is_dir():
-        return location
-    if location.is_symlink() or location.exists():
-        return location.parent
-    return _before_magic(location) if glob.has_magic(str(location)) else location
+    path = str(location)
+    if _is_folder(path):
+        return path
+    if storage_of(path).stat(path):
+        return path.rpartition("/")[0]
+    return _before_magic(path) if glob.has_magic(path) else path
 
 
-def is_there(location: Path) -> bool:
+def is_there(location: Path | str) -> bool:
     """Return true where the source's folder or file is there, for a glob the folder before its first sign."""
-    if location.is_symlink() or location.exists():
-        return True
-    return glob.has_magic(str(location)) and _before_magic(location).exists()
+    path = str(location)
+    if glob.has_magic(path) and not storage_of(path).stat(path):
+        path = _before_magic(path)
+    return storage_of(path).stat(path) is not None
+
+
+def location_of(text: str) -> Path | str:
+    """Return the address in an object store that a source's path names, or the absolute local path.
+
+    Raises:
+        SourceError: It is a URI of an unknown kind.
+    """
+    return text.rstrip("/") if is_object(text) else local_path(text)
 
 
 def local_path(text: str) -> Path:
-    """Return the absolute path that a source's path or ``file:`` URI names.
+    """Return the absolute path that a path or ``file:`` URI names.
 
     Raises:
         SourceError: It is a URI of another kind.
@@ -56,19 +53,28 @@ def local_path(text: str) -> Path:
     scheme = SCHEME.match(text)
     if scheme and scheme[1].lower() != "file":
         raise SourceError(
-            f"{text!r} is a {scheme[1]}: address, and sources are read from local or mounted folders only. "
-            "Nothing was read: give the path of a folder, a file or a glob, or a file: URI."
+            f"{text!r} is a {scheme[1]}: address. Nothing was read: give the path of a folder, a file or a "
+            "glob, a file: URI, or for files to load s3://, gs:// or abfss:// with bucket and prefix."
         )
     path = re.sub("^/*(?=/)", "", text[len("file:") :]) if scheme else text
     return Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 (resolve would follow links)
 
 
-def _before_magic(location: Path) -> Path:
-    return next(p for p in location.parents if not glob.has_magic(str(p)))
+def _is_folder(path: str) -> bool:
+    found = storage_of(path).stat(path, follow=True)
+    return found is not None and found.kind == FOLDER
 
 
-def entries(location: Path, recursive: bool, hidden: bool = False) -> Iterator["os.DirEntry[str] | Named"]:
-    """Return everything but folders at a location, in the order of names.
+def _before_magic(path: str) -> str:
+    parts = path.split("/")
+    first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join(parts[:first]) or "/"
+
+
+def entries(
+    location: Path | str, recursive: bool, takes: Takes = every_name, hidden: bool = False
+) -> Iterator[Stored]:
+    """Return everything but folders at a location whose name is taken, in the order of names.
 
     Args:
         location: A folder, a file, or a glob whose ``*``, ``?`` and ``[...]`` match within one part of the
@@ -76,62 +82,62 @@ def entries(location: Path, recursive: bool, hidden: bool = False) -> Iterator["
             a glob's first sign are the user's own and are followed; below it a link to a folder is given
             as the entry it is.
         recursive: Looks into folders below, too.
+        takes: Says which names are taken; the others are not looked at.
         hidden: Looks into folders whose names start with ``_`` or ``.``, too.
 
     Raises:
         FolderDenied: A folder may not be listed.
     """
-    if location.is_dir():
-        yield from _below(str(location), recursive, hidden)
-    elif location.is_symlink() or location.exists():
-        yield Named(str(location))
-    elif glob.has_magic(str(location)):
-        fixed = _before_magic(location)
-        given: set[str] = set()
-        for found in _matching(str(fixed), location.relative_to(fixed).parts):
-            inside = found.is_dir(follow_symlinks=False)
-            for entry in _below(found.path, recursive, hidden) if inside else [found]:
-                # `**` finds a folder and, by itself, what is in it.
+    path = str(location)
+    walk = _Walk(storage_of(path), recursive, takes, hidden)
+    try:
+        if _is_folder(path):
+            yield from walk.below(path)
+        elif found := walk.storage.stat(path):
+            yield from [found] if takes(found.name) else []
+        elif glob.has_magic(path):
+            fixed = _before_magic(path)
+            # `**` finds a folder and, by itself, what is in it.
+            given: set[str] = set()
+            for entry in walk.matching(fixed, path[len(fixed) :].strip("/").split("/")):
                 if entry.path not in given:
                     given.add(entry.path)
                     yield entry
+    except PermissionError as denied:
+        raise FolderDenied(denied.filename or str(denied)) from denied
 
 
-def _below(folder: str, recursive: bool, hidden: bool) -> Iterator["os.DirEntry[str]"]:
-    for entry in _in_order(folder):
-        if not entry.is_dir(follow_symlinks=False):
-            yield entry
-        elif recursive and (hidden or not entry.name.startswith(HIDDEN)):
-            yield from _below(entry.path, recursive, hidden)
+@dataclass(frozen=True)
+class _Walk:
+    storage: Storage
+    recursive: bool
+    takes: Takes
+    hidden: bool
 
-
-def _matching(folder: str, parts: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
-    first, rest = parts[0], parts[1:]
-    if first == DEEPER:
-        yield from _matching(folder, rest or ("*",))
-    for entry in _in_order(folder):
-        inside = entry.is_dir(follow_symlinks=False)
-        if first == DEEPER:
-            if inside and not entry.name.startswith(HIDDEN):
-                yield from _matching(entry.path, parts)
-        elif _fits(entry.name, first):
-            if inside and rest:
-                yield from _matching(entry.path, rest)
-            elif not rest or entry.is_symlink():
+    def below(self, folder: str) -> Iterator[Stored]:
+        for entry in self.storage.list(folder, self.takes):
+            if entry.kind != FOLDER:
                 yield entry
+            elif self.recursive and (self.hidden or not entry.name.startswith(HIDDEN)):
+                yield from self.below(entry.path)
+
+    def matching(self, folder: str, parts: Sequence[str]) -> Iterator[Stored]:
+        """Return what a glob's parts match below a folder, and what is below the folders they match."""
+        first, rest = parts[0], parts[1:]
+        if first == DEEPER:
+            yield from self.matching(folder, rest or ["*"])
+        for entry in self.storage.list(folder, self.takes):
+            inside = entry.kind == FOLDER
+            if first == DEEPER:
+                if inside and not entry.name.startswith(HIDDEN):
+                    yield from self.matching(entry.path, parts)
+            elif _fits(entry.name, first):
+                if inside:
+                    yield from self.matching(entry.path, rest) if rest else self.below(entry.path)
+                elif not rest or entry.kind == LINK:
+                    yield entry
 
 
 def _fits(name: str, pattern: str) -> bool:
     """Return true where the pattern asks for it: a hidden name is asked for by its first sign alone."""
     return fnmatchcase(name, pattern) and (not name.startswith(HIDDEN) or name[0] == pattern[0])
-
-
-def _in_order(folder: str) -> list["os.DirEntry[str]"]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda e: e.name)
-    except PermissionError as denied:
-        raise FolderDenied(folder) from denied
-    except FileNotFoundError:
-        # It went between being listed and being opened.
-        return []

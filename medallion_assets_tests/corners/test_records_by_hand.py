@@ -35,6 +35,7 @@ def test_rows_deleted_by_hand_count_once_someone_says_why_and_no_other_missing_r
     note = json.loads(log.history(lake.path(orders), 1)[0]["userMetadata"])
     assert {**note["accepted"], "who": ""} == {"rows": 2, "why": "a wish to be forgotten", "who": ""}
     assert note["accepted"]["who"]
+    assert do("audit", orders).well
     drop("shop/orders", "b.json", json_lines(order(8, 5)))
     refreshed(*tables)
     assert log.rows(lake.path(totals), "SELECT total, sales FROM t") == [{"total": 26, "sales": 5}]

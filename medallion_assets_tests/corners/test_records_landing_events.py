@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.settings import Settings
-from medallion_assets.sources import Source, discover, discovery, file_status, known_files
+from medallion_assets.sources import Source, discover, discovery, file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.known_files import superseded
@@ -27,6 +27,7 @@ from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
 from medallion_assets.sources.load import is_as_counted
 from medallion_assets.sources.value_books import ValueBooks
 from medallion_assets.sources.walking import local_path
+from medallion_assets.storage.locations import LOCAL
 from medallion_assets_tests.examples import examples
 
 NAMES = ("a.json", "day=1/a.json")
@@ -166,7 +167,7 @@ def world(tmp_path_factory, monkeypatch):
 
         return read
 
-    for module, name in ((discovery, "contents"), (discovery, "tag_of"), (known_files, "opened")):
+    for module, name in ((discovery, "contents"), (discovery, "tag_of"), (LOCAL, "open")):
         monkeypatch.setattr(module, name, guarded(getattr(module, name)))
 
     def make(source, ticks):
@@ -270,12 +271,14 @@ def test_what_lay_there_at_a_first_look_is_skipped_and_an_empty_zone_is_a_first_
         assert [row["path"] for row in ledgers.rows(ledger, chosen)] == ["new.json"]
 
 
-def test_addresses_of_object_stores_are_refused_wherever_a_folder_is_asked_for():
+def test_addresses_of_object_stores_are_refused_wherever_a_local_folder_is_asked_for():
     for address in ("s3://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "gs://b", "dbfs:/x"):
-        with pytest.raises(SourceError, match="local or mounted"):
-            Source("s", "json", path=address)
+        with pytest.raises(SourceError, match="address"):
+            local_path(address)
         with pytest.raises(ValueError, match="local or mounted"):
             Settings(landing=address)
+    with pytest.raises(SourceError, match="dbfs: address"):
+        Source("s", "json", path="dbfs:/x")
     assert local_path("file:///a/b.json") == local_path("/a/c/../b.json") == Path("/a/b.json")
 
 

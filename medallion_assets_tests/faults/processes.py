@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from medallion_assets.delta.lease import is_held
+from medallion_assets.storage.lease import is_held
 from medallion_assets_tests.faults.trial import fault
 
 DAY = 86400

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from medallion_assets.delta.errors import TableBusy
-from medallion_assets.delta.lease import held
 from medallion_assets.runs.run import refresh
+from medallion_assets.storage.lease import TableBusy, held
 from medallion_assets_tests.faults.trial import fault
 
 COMMITS = [

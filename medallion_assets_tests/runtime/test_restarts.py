@@ -7,10 +7,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, stream
 from medallion_assets.declare.errors import CheckpointMismatch
-from medallion_assets.delta.errors import TableBusy
-from medallion_assets.delta.lease import held
 from medallion_assets.quarantine import quarantined
 from medallion_assets.runs.run import refresh
+from medallion_assets.storage.lease import TableBusy, held
 from medallion_assets_tests.shop import chain, orders_and_sales, orders_of, totals_file
 
 pytestmark = pytest.mark.spark

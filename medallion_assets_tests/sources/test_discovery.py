@@ -4,7 +4,9 @@ import gzip
 import json
 import os
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ from medallion_assets.sources import Source, discover, unseen_files
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.discovery import DiscoveryOptions
-from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.errors import OldLedger, SourceError
 from medallion_assets_tests.examples import examples
 
 IN_ORDER = "SELECT * FROM ledger ORDER BY sequence"
@@ -151,3 +153,14 @@ def test_csv_records_are_counted_with_their_quotes(zone, text, records, layout):
 def test_a_source_that_cannot_work_is_refused_as_it_is_declared(options):
     with pytest.raises(SourceError, match="things"):
         Source("things", **options)
+
+
+def test_a_ledger_of_an_older_release_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "zone").mkdir()
+    (tmp_path / "zone" / "a.json").write_text("{}\n")
+    ledger = tmp_path / "ledger"
+    old = pa.table({"path": ["a.json"], "size": [3], "status": ["admitted"]})
+    write_deltalake(str(ledger), old)
+    with pytest.raises(OldLedger, match=r"older release.* sequence.*MEDALLION_LAKE to an empty folder"):
+        discover(tmp_path / "zone", ledger, Source("s", "json"))
+    assert log.version(ledger) == 0

@@ -1,0 +1,149 @@
+"""One writer a table, from whichever caller.
+
+On a local disk the operating system's lock: the cheap way, freed when its holder dies. In an object store
+numbered claims (``claims``), made by create-if-absent alone. Either is checked once more before a commit.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+from medallion_assets.storage.claims import Claims
+from medallion_assets.storage.locations import LOCAL, is_object, storage_of
+
+WAIT_SECONDS = 600.0
+"""Longer than a usual refresh: a second run queues rather than fails."""
+
+
+class TableBusy(RuntimeError):
+    """Another run holds the table; nothing was read or written."""
+
+
+class LeaseLost(RuntimeError):
+    """Another run took the table over while this one was paused; nothing of this batch was committed."""
+
+
+class Lease(Protocol):
+    """The right to be the only writer of something.
+
+    Attributes:
+        number: The fencing number: each holder's is greater than that of every holder before. 0 on a local
+            disk, where no other process can take over from one that is alive.
+    """
+
+    number: int
+
+    def still_held(self) -> bool:
+        """Return true where no other process took over; asks the store each time."""
+
+
+class _LocalLock:
+    number = 0
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.lock = folder, FileLock(folder / "lock")
+
+    def take(self, wait_seconds: float) -> bool:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.lock.acquire(timeout=wait_seconds)
+        except Timeout:
+            return False
+        self.file = self._file()
+        LOCAL.put(str(self.folder / "holder.json"), _me())
+        return True
+
+    def still_held(self) -> bool:
+        # Whoever deletes the file lets another process lock a new one.
+        return self.file is not None and self._file() == self.file
+
+    def release(self) -> None:
+        self.lock.release()
+
+    def holder(self) -> bytes:
+        return (self.folder / "holder.json").read_bytes()
+
+    def _file(self) -> tuple[int, int] | None:
+        try:
+            facts = (self.folder / "lock").stat()
+        except FileNotFoundError:
+            return None
+        return facts.st_dev, facts.st_ino
+
+
+_held: list[Lease] = []
+
+
+@contextmanager
+def held(folder: Path | str, what: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[Lease]:
+    """Hold the lease kept in ``folder`` for as long as the block runs.
+
+    Raises:
+        TableBusy: Another process held it all the time; the message names it. Nothing was written.
+    """
+    lease = _lease_in(folder)
+    if not lease.take(wait_seconds):
+        raise TableBusy(
+            f"{what} is being written by {_named(lease)} and was still after {wait_seconds:.0f} s. "
+            "Nothing was read or written; run again when that one has ended."
+        )
+    _held.append(lease)
+    try:
+        yield lease
+    finally:
+        _held.remove(lease)
+        lease.release()
+
+
+def check_held() -> None:
+    """Raise where a lease of this process is no longer its own; called right before a commit.
+
+    Raises:
+        LeaseLost: Another process took over one of them.
+    """
+    if not all(lease.still_held() for lease in list(_held)):
+        raise LeaseLost(
+            "another run took this table over while this one was paused, or the lease's files were deleted. "
+            "This batch was not committed, and nothing is lost: run again when the other one has ended."
+        )
+
+
+def is_held(folder: Path | str) -> bool:
+    """Return true where a process holds the lease kept in ``folder`` now, or did so when it died."""
+    lease = _lease_in(folder)
+    if isinstance(lease, Claims):
+        return lease.is_taken()
+    if not (lease.folder / "lock").exists():
+        return False
+    try:
+        lease.lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lease.release()
+    return False
+
+
+def _lease_in(folder: Path | str) -> _LocalLock | Claims:
+    if is_object(str(folder)):
+        return Claims(str(folder), storage_of(str(folder)), _me())
+    return _LocalLock(Path(folder))
+
+
+def _me() -> bytes:
+    return json.dumps({"pid": os.getpid(), "host": os.uname().nodename, "since": time.time()}).encode()
+
+
+def _named(lease: _LocalLock | Claims) -> str:
+    try:
+        found = json.loads(lease.holder())
+        since = time.strftime("%H:%M:%S", time.gmtime(found["since"]))
+        where = "" if found["host"] == os.uname().nodename else f" on {found['host']}"
+        return f"process {found['pid']}{where} since {since} UTC"
+    except (OSError, ValueError, KeyError):
+        return "another process"

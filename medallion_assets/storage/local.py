@@ -1,0 +1,136 @@
+"""The storage port on a local or mounted disk, with the operating system's own calls.
+
+A library between would lose what is promised of landing zones: links are seen and never followed, names that
+are not UTF-8 are given as they are, and a folder that may not be listed is told by its name.
+"""
+
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from medallion_assets.storage.port import FILE, FOLDER, LINK, OTHER, Storage, Stored, every_name
+
+FORMAT, REGULAR = stat.S_IFMT(0xFFFF), stat.S_IFREG
+ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+NO_LINKS = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+"""What ``link`` answers on a disk without hard links, or between two disks."""
+
+
+class LocalStorage(Storage):
+    """Files of this machine."""
+
+    def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
+        """Return what lies in a folder, in the order of names."""
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            # It went between being listed and being opened.
+            return
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield Stored(entry.path, entry.name, FOLDER)
+            elif takes(entry.name):
+                try:
+                    facts = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    # It went, or got its last name, since the folder was listed.
+                    continue
+                # One call for each of a hundred thousand files: it is worth its line.
+                mode, at = facts.st_mode, facts.st_mtime_ns // 1000
+                kind = FILE if mode & FORMAT == REGULAR else _kind(mode)
+                yield Stored(entry.path, entry.name, kind, facts.st_size, at)
+
+    def stat(self, path: str, follow: bool = False) -> Stored | None:
+        """Return what is at a path; a link that leads nowhere is nothing where it is followed."""
+        try:
+            facts = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 (the one place that asks)
+        except OSError as error:
+            if error.errno in ABSENT:
+                return None
+            raise
+        return _stored(path, os.path.basename(path), facts)  # noqa: PTH119 (Path drops a trailing part)
+
+    def open(self, path: str) -> BinaryIO:
+        """Return a file's bytes."""
+        return Path(path).open("rb")
+
+    def create(self, path: str, content: bytes | BinaryIO) -> bool:
+        """Create a file under its name only once it is whole."""
+        draft = _draft(path, content)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            return _create_without_links(draft, path)
+        finally:
+            Path(draft).unlink()
+        return True
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file beside, and give it the name of the other."""
+        Path(_draft(path, content)).replace(path)
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        Path(path).unlink(missing_ok=True)
+
+    def move(self, path: str, target: str) -> bool:
+        """Give a file another path, in the other's folder or on another disk; return false where that exists.
+
+        It is never missing at both, and in an instant at both.
+        """
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, target, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            with self.open(path) as content:
+                if not self.create(target, content):
+                    return False
+            shutil.copystat(path, target)
+        self.delete(path)
+        return True
+
+
+def _create_without_links(draft: str, path: str) -> bool:
+    try:
+        with Path(path).open("xb") as target, Path(draft).open("rb") as content:
+            shutil.copyfileobj(content, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _draft(path: str, content: bytes | BinaryIO) -> str:
+    """Write the content to a hidden file in the same folder; return its path."""
+    folder, name = os.path.split(path)
+    draft = Path(folder, f".{name[:100]}.{uuid.uuid4().hex}.draft")
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with draft.open("xb") as file:
+            file.write(content) if isinstance(content, bytes) else shutil.copyfileobj(content, file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return str(draft)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
+    return kinds.get(stat.S_IFMT(mode), OTHER)
+
+
+def _stored(path: str, name: str, facts: os.stat_result) -> Stored:
+    return Stored(path, name, _kind(facts.st_mode), facts.st_size, facts.st_mtime_ns // 1000)

@@ -1,0 +1,99 @@
+"""The storage port: what a folder of a local disk and a prefix of an object store both can do.
+
+Paths are text: absolute paths for a local disk, ``scheme://bucket/key`` for an object store.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from typing import BinaryIO, NamedTuple
+
+LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
+FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
+
+
+class StorageUnreachable(RuntimeError):
+    """An object store did not answer. Not an ``OSError``: nothing is known of the file that was asked for."""
+
+
+class Stored(NamedTuple):
+    """What a store says of one path.
+
+    Attributes:
+        path: As every method of the store takes it.
+        name: Its last part.
+        kind: ``file``, ``folder``, ``link``, or ``other`` (sockets, pipes, devices).
+        size: Bytes.
+        modified_at: Microseconds since 1970.
+        tag: The store's own version tag, which changes with the contents; empty where it has none.
+    """
+
+    path: str
+    name: str
+    kind: str
+    size: int = 0
+    modified_at: int = 0
+    tag: str = ""
+
+    @property
+    def time(self) -> datetime:
+        """When it was modified."""
+        return LONG_AGO + timedelta(microseconds=self.modified_at)
+
+
+def microseconds(time: datetime) -> int:
+    """Return a time in microseconds since 1970: what Delta's timestamps hold."""
+    return (time - LONG_AGO) // timedelta(microseconds=1)
+
+
+def every_name(_: str) -> bool:
+    """Return true."""
+    return True
+
+
+class Storage(ABC):
+    """One store. No method follows a link, except ``stat`` where it is told to."""
+
+    @abstractmethod
+    def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
+        """Return the folders right below a folder, and everything else whose name is taken, by name.
+
+        Args:
+            folder: Nothing is returned where it does not exist.
+            takes: Called with the names of all but folders; the others cost no more than their name.
+
+        Raises:
+            PermissionError: The folder may not be listed.
+        """
+
+    @abstractmethod
+    def stat(self, path: str, follow: bool = False) -> Stored | None:
+        """Return what is at a path, None for nothing; ``follow`` looks at what a link leads to.
+
+        Raises:
+            PermissionError: It may not be looked at.
+        """
+
+    @abstractmethod
+    def open(self, path: str) -> BinaryIO:
+        """Return a file's bytes, readable from any position; in an object store of one version throughout.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            PermissionError: It may not be read.
+        """
+
+    @abstractmethod
+    def create(self, path: str, content: bytes | BinaryIO) -> bool:
+        """Create a file with its whole content, and the folders above it; return false where it exists.
+
+        Of any number of callers at the same time exactly one is told true.
+        """
+
+    @abstractmethod
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file over any other: a reader sees the old or the new one, whole."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file; nothing where there is none."""
