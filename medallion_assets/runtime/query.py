@@ -39,9 +39,6 @@ from medallion_assets.runtime.write import Target
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
 
-ALL_FILES = 1_000_000_000
-"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
-
 CLOSING = 1000
 """More micro-batches that only close windows than ever follow one upstream version."""
 
@@ -235,14 +232,14 @@ def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) 
 
 
 def _rows(table: Table, lake: Lake, spark: SparkSession, after: int) -> DataFrame:
-    upstream = lake.upstream_log(table)
+    upstream, checkpoint = lake.upstream_log(table), lake.state(table, "checkpoint")
     if table.source:
         look_ahead(load_target_of(table, lake), after)
         # One ledger commit is one micro-batch: discovery has cut them to size.
-        return as_commits(spark, upstream, after)
+        return as_commits(spark, upstream, after, checkpoint)
     # A query with state began with all of upstream, and may have to repeat its first micro-batch.
     starts_after = -1 if table.stateful else after
-    rows = as_stream(spark, upstream, starts_after + 1 if starts_after >= 0 else None, ALL_FILES)
+    rows = as_stream(spark, upstream, starts_after, checkpoint)
     if not table.stateful:
         return rows
     fit = sound_stream(added(rows), spark, lake.quarantine(table))
