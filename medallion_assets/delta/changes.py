@@ -46,7 +46,7 @@ def moves_data(path: Path, versions: VersionRange) -> bool:
 def as_commits(spark: SparkSession, path: Path, position: int) -> DataFrame:
     """Return a table that only grows as a stream, a micro-batch for each of its commits after a position."""
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
-    if position >= 0 or _entry(path, 0).exists():
+    if position >= 0 or log.entry_of(path, 0).exists():
         reader = reader.option("startingVersion", position + 1)
     return reader.load(str(path))
 
@@ -78,10 +78,6 @@ def added(rows: DataFrame) -> DataFrame:
 def removed(rows: DataFrame) -> DataFrame:
     """Return the rows that went, as the table had them."""
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
-
-
-def _entry(path: Path, version: int) -> Path:
-    return path / "_delta_log" / f"{version:020d}.json"
 
 
 def _did(path: Path, version: int, *named: str) -> bool:

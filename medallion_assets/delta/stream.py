@@ -7,6 +7,7 @@ queries: after 45 rounds of three there were 149 threads, and Python grew by 20 
 import contextlib
 import socket
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -90,12 +91,13 @@ def run_streaming_query(
         StreamingQueryException: The query failed outside of it.
     """
     failures: list[BaseException] = []
-    calls = Calls(rows.sparkSession)
+    # Java calls back in a thread of its own, which is to share what was read of logs.
+    calls, context = Calls(rows.sparkSession), copy_context()
 
     def guarded(batch: DataFrame, number: int) -> None:
         calls.note()
         try:
-            write(batch, number)
+            context.run(write, batch, number)
         except Exception as error:
             # Spark hands on its text only; the caller is to get the error itself.
             failures.append(error)
