@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS
 
 CHANGE_TYPE = "_change_type"
 CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
@@ -118,6 +119,15 @@ def rows_brought(path: Path, versions: VersionRange) -> int:
     if versions.after < 0:
         return log.row_count(path, versions.upto)
     return sum(_brought_by(log.actions(path, v) or []) for v in range(versions.after + 1, versions.upto + 1))
+
+
+def brings_few(path: Path, versions: VersionRange) -> bool:
+    """Return true where a range brings so little, by its files' sizes and counts, that memory may hold it."""
+    if versions.after < 0:
+        return False
+    actions = (log.actions(path, v) or [{}] for v in range(versions.after + 1, versions.upto + 1))
+    sizes = [int(a["add"]["size"]) for entry in actions for a in entry if "add" in a]
+    return sum(sizes) <= FEW_BYTES and rows_brought(path, versions) <= FEW_ROWS
 
 
 def rows_written(info: Mapping[str, Any]) -> int:

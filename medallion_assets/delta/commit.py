@@ -13,7 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log, working
+from medallion_assets.delta.few_rows import append_few
 from medallion_assets.delta.names import quoted
+from medallion_assets.session.frames import is_local
 
 TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Spark's own INT96 is read by others as nanoseconds, which overflow: the year 1 as 1754."""
@@ -89,6 +91,10 @@ def append(
             must match it too.
         keep_schema: An overwrite keeps the declared types of the table's columns.
     """
+    if mode == "append" and not replace_where and append_few(rows, path, transaction):
+        return
+    # Values are spread over all cores, each of which would write a file.
+    rows = rows.coalesce(1) if is_local(rows) else rows
     if replace_where and log.exists(path):
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", replace_where)
         writer = writer.option("mergeSchema", "true")

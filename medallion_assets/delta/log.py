@@ -125,6 +125,15 @@ def row_count(path: Path, at_version: int | None = None) -> int:
     return int(sum(n or 0 for n in files.column("num_records").to_pylist()))
 
 
+def rows_and_bytes(path: Path) -> tuple[int, int]:
+    """Return the rows of a table and the bytes of its files, both 0 where there is no table."""
+    if not exists(path):
+        return 0, 0
+    files = pa.table(opened(path).get_add_actions(flatten=True))
+    rows, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
+    return sum(n or 0 for n in rows), sum(sizes)
+
+
 def properties(path: Path) -> dict[str, str]:
     """Return the table's properties, none where there is no table."""
     return dict(opened(path).metadata().configuration) if exists(path) else {}

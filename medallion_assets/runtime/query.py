@@ -13,6 +13,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import VersionRange, added, as_commits, as_stream, only_appends
+from medallion_assets.delta.checksum import write_checksums
 from medallion_assets.delta.commit import with_metadata
 from medallion_assets.delta.position import app_id
 from medallion_assets.delta.rollback import roll_back
@@ -238,6 +239,7 @@ def _rows(table: Table, lake: Lake, spark: SparkSession, after: int) -> DataFram
     upstream = lake.upstream_log(table)
     if table.source:
         look_ahead(load_target_of(table, lake), after)
+        write_checksums(upstream)
         # One ledger commit is one micro-batch: discovery has cut them to size.
         return as_commits(spark, upstream, after)
     rows = as_stream(spark, upstream, after + 1 if after >= 0 else None, ALL_FILES)

@@ -24,6 +24,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds, written_columns
 from medallion_assets.quality.verdicts import refuse_unfit
 from medallion_assets.quarantine.quarantined import append_refused
+from medallion_assets.session.frames import computed
 from medallion_assets.sources.schema_versions import WIDENING
 
 WIDER = ("tinyint", "smallint", "int", "bigint")
@@ -191,7 +192,7 @@ def _write(
 
 
 def prepare_rows(
-    rows: DataFrame, table: Table, existing: DataFrame | None, replace_where: str = ""
+    rows: DataFrame, table: Table, existing: DataFrame | None, few: bool, replace_where: str = ""
 ) -> Prepared:
     """Judge rows that are appended: good ones to the table, refused ones to its quarantine.
 
@@ -199,12 +200,15 @@ def prepare_rows(
         rows: What the query gave.
         table: The table.
         existing: The table before the batch, None where no rule asks for it.
+        few: They are made of so few rows that they may be computed into memory.
         replace_where: SQL predicate on rows of the table that the new ones replace.
 
     Raises:
         ExpectationFailed: More rows broke a rule than it allows; nothing was written.
     """
-    verdict = judged(rows, table, existing).persist()
+    asked = judged(rows, table, existing)
+    values = computed(asked) if few else None
+    verdict = asked.persist() if values is None else values
     try:
         counts = counted(verdict, table)
         refuse_beyond_bounds(counts, table)
@@ -219,4 +223,4 @@ def prepare_rows(
         append_refused(verdict, counts, table, lake.quarantine(table), transaction)
         append(good, path, transaction, replace_where=replace_where)
 
-    return Prepared(counts, "appended", write, (verdict,))
+    return Prepared(counts, "appended", write, (verdict,) if values is None else ())
