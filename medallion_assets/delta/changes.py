@@ -133,7 +133,9 @@ def brings_few(path: Path, versions: VersionRange) -> bool:
 def rows_written(info: Mapping[str, Any]) -> int:
     """Return the rows a commit wrote, by the metrics of its ``commitInfo``."""
     metrics, operation = info.get("operationMetrics") or {}, str(info.get("operation"))
-    return sum(int(metrics.get(name, 0)) for name in NEW_ROWS.get(operation, ("numOutputRows",)))
+    # The second name is that of ``deltalake``.
+    names = NEW_ROWS.get(operation, ("numOutputRows", "num_added_rows"))
+    return sum(int(metrics.get(name, 0)) for name in names)
 
 
 def _brought_by(actions: list[dict[str, Any]]) -> int:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log, working
-from medallion_assets.delta.few_rows import append_few
+from medallion_assets.delta.few_rows import Mode, write_few
 from medallion_assets.delta.names import quoted
 from medallion_assets.session.frames import is_local
 
@@ -76,7 +76,7 @@ def append(
     rows: DataFrame,
     path: Path,
     transaction: Transaction,
-    mode: str = "append",
+    mode: Mode = "append",
     replace_where: str = "",
     keep_schema: bool = False,
 ) -> None:
@@ -91,7 +91,7 @@ def append(
             must match it too.
         keep_schema: An overwrite keeps the declared types of the table's columns.
     """
-    if mode == "append" and not replace_where and append_few(rows, path, transaction):
+    if not replace_where and write_few(rows, path, transaction, mode):
         return
     # Values are spread over all cores, each of which would write a file.
     rows = rows.coalesce(1) if is_local(rows) else rows

@@ -1,4 +1,4 @@
-"""An append of few rows that are values already, committed by ``deltalake``: no Spark job, no plan.
+"""A write of few rows that are values already, committed by ``deltalake``: no Spark job, no plan.
 
 Spark takes two jobs and most of a second for any commit, however few its rows. The commit is the same in all
 that anyone asks of it: rows, identifier, metadata, statistics. A second writer of the same identifier fails.
@@ -6,7 +6,7 @@ that anyone asks of it: rows, identifier, metadata, statistics. A second writer 
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from deltalake import CommitProperties, write_deltalake
 from deltalake import Transaction as DeltaTransaction
@@ -21,14 +21,20 @@ from medallion_assets.session.frames import arrow_of, is_local
 if TYPE_CHECKING:
     from medallion_assets.delta.commit import Transaction
 
+Mode = Literal["append", "overwrite"]
+
 PLAIN = {"changeDataFeed", "invariants", "appendOnly"}
 """Features of a table that ask nothing of who appends to it."""
 
 KNOWN_PROPERTIES = {"delta.enableChangeDataFeed"}
 
 
-def append_few(rows: DataFrame, path: Path, transaction: "Transaction") -> bool:
-    """Append rows that are values; false where they are not, or the table asks for more than plain rows."""
+def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mode) -> bool:
+    """Append rows that are values, or write them in place of all that are there.
+
+    Returns:
+        False where they are no values, or the table is not there or asks for more than plain rows.
+    """
     if not log.exists(path) or not is_local(rows) or not _is_plain(path, rows.schema):
         return False
     if transaction.committed_to(path):
@@ -37,7 +43,7 @@ def append_few(rows: DataFrame, path: Path, transaction: "Transaction") -> bool:
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
     properties = CommitProperties(custom_metadata=metadata, app_transactions=told, max_commit_retries=0)
     try:
-        write_deltalake(str(path), arrow_of(rows), mode="append", commit_properties=properties)
+        write_deltalake(str(path), arrow_of(rows), mode=mode, commit_properties=properties)
     except (CommitFailedError, SchemaMismatchError):
         # Nothing was committed; Spark's own writer says what is wrong, where something is.
         return False
@@ -57,10 +63,8 @@ def _is_plain(path: Path, schema: StructType) -> bool:
     held = log.spark_schema(path)
     if any(field.metadata or not field.nullable for field in held.fields):
         return False
-    same = {f.name: f.dataType.simpleString() for f in held} == {
-        f.name: f.dataType.simpleString() for f in schema
-    }
-    return same and all(_is_simple(field.dataType) for field in held)
+    shapes = ([(f.name, f.dataType.simpleString()) for f in kind] for kind in (held, schema))
+    return next(shapes) == next(shapes) and all(_is_simple(field.dataType) for field in held)
 
 
 def _is_simple(kind: DataType) -> bool:

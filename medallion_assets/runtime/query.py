@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,10 +15,10 @@ from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import VersionRange, added, as_commits, as_stream, only_appends
 from medallion_assets.delta.checksum import write_checksums
-from medallion_assets.delta.commit import with_metadata
+from medallion_assets.delta.commit import Transaction, with_metadata
 from medallion_assets.delta.position import app_id
 from medallion_assets.delta.rollback import roll_back
-from medallion_assets.delta.stream import Trigger, run_streaming_query
+from medallion_assets.delta.stream import Query, State, Trigger, run_streaming_query
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import (
@@ -61,7 +62,8 @@ def take_new_rows(
         roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
         done = []
         if newest is not None and is_behind(table, lake, newest):
-            done = _streamed(table, lake, spark, run_id, trigger, _must_rebuild(table, lake, newest))
+            rebuild, target = _must_rebuild(table, lake, newest), Target(table, lake, spark)
+            done = StreamRun(target, run_id, epoch(table, lake) + rebuild, rebuild).run(trigger)
         done += _follow_statics(table, lake, spark, run_id)
     except Exception as error:
         raise explained(table, lake, error) from error
@@ -89,10 +91,11 @@ def rewrite(
     if newest is None:
         return []
     try:
+        target, in_epoch = Target(table, lake, spark), epoch(table, lake) + 1
         if table.stateful:
-            return _streamed(table, lake, spark, run_id, "availableNow", True, told)
-        signed = with_metadata(transaction(table, lake, newest, run_id, epoch(table, lake) + 1), told)
-        rows = whole_upstream(table, lake, Target(table, lake, spark), newest)
+            return StreamRun(target, run_id, in_epoch, True, told).run("availableNow")
+        signed = with_metadata(transaction(table, lake, newest, run_id, in_epoch), told)
+        rows = whole_upstream(table, lake, target, newest)
         return [write_changes(rows, table, lake, VersionRange(-1, newest), signed)]
     except Exception as error:
         raise explained(table, lake, error) from error
@@ -107,85 +110,103 @@ def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
     return not grows or not checkpoint_agrees(table, lake)
 
 
-def _streamed(
-    table: Table,
-    lake: Lake,
-    spark: SparkSession,
-    run_id: str,
-    trigger: Trigger,
-    rebuild: bool,
-    told: Mapping[str, Any] = MappingProxyType({}),
-) -> list[Batch]:
-    """Run the streaming query over what is new; gives its micro-batches.
+@dataclass(frozen=True)
+class StreamRun:
+    """One run of a table's streaming query: what is new, each micro-batch one commit.
 
-    Args:
-        table: The table.
-        lake: Where it is.
-        spark: The session.
+    Attributes:
+        target: The table, its lake and the session.
         run_id: Who asked.
-        trigger: ``availableNow`` or ``once``.
+        epoch: The epoch its commits belong to.
         rebuild: True for all of upstream, in place of what the table has.
-        told: Joins the metadata of the first commit.
+        told: Joins the metadata of the first commit of a rebuild.
+        done: What each micro-batch did, by its number.
+        others: Batches that took changed static inputs in between.
     """
-    checkpoint, in_epoch = lake.state(table, "checkpoint"), epoch(table, lake) + rebuild
-    done: dict[int, Batch] = {}
-    others: list[Batch] = []
 
-    def at() -> int:
-        return position(table, lake) if epoch(table, lake) == in_epoch else -1
+    target: Target
+    run_id: str
+    epoch: int
+    rebuild: bool
+    told: Mapping[str, Any] = MappingProxyType({})
+    done: dict[int, Batch] = field(default_factory=dict)
+    others: list[Batch] = field(default_factory=list)
 
-    def write(rows: DataFrame, number: int) -> None:
-        upto = progress.offset_of(checkpoint, number)
-        repeats = _closing(checkpoint, number) if table.stateful else 0
-        app = f"{app_id(table.key, in_epoch, table.flow)}/closing" if repeats else ""
-        version = upto * CLOSING + repeats if repeats else upto
-        signed = transaction(table, lake, version, run_id, in_epoch, app)
-        if signed.committed_to(lake.path(table)) or (not repeats and upto <= at()):
-            if table.stateful:
-                read_through(rows)
-            return
-        if not table.source and not table.stateful and any(moved_statics(table, lake)):
-            # What is there goes first, so that new rows meet the version it was joined with.
-            others.extend(_follow_statics(table, lake, spark, run_id))
-            signed = transaction(table, lake, version, run_id, in_epoch, app)
-        versions = VersionRange(upto if repeats else at(), upto)
-        if table.source:
-            done[number] = write_files(rows, table, lake, versions, signed)
-        elif table.stateful:
-            signed = with_metadata(signed, told) if number == 0 else signed
-            done[number] = write_groups(rows, table, lake, versions, number, signed)
-        else:
-            done[number] = write_changes(rows, table, lake, versions, signed)
+    @property
+    def checkpoint(self) -> Path:
+        """The query's checkpoint."""
+        return self.target.lake.state(self.target.table, "checkpoint")
 
-    closes = table.watermarked and table.output_mode == "append"
-    with _own_checkpoint(table, lake, rebuild, in_epoch):
+    def position(self) -> int:
+        """Return the upstream version the table is at in this run's epoch, -1 before its first commit."""
+        table, lake = self.target.table, self.target.lake
+        return position(table, lake) if epoch(table, lake) == self.epoch else -1
+
+    def signed(self, version: int, app: str = "") -> Transaction:
+        """Return the transaction that brings the table to an upstream version."""
+        return transaction(self.target.table, self.target.lake, version, self.run_id, self.epoch, app)
+
+    def run(self, trigger: Trigger) -> list[Batch]:
+        """Run the query to its end, and return its micro-batches."""
+        table, lake = self.target.table, self.target.lake
+        with _own_checkpoint(table, lake, self.rebuild, self.epoch):
+            states = self._states(trigger)
+        batches = with_states(self.done, states)
+        if table.stateful and batches:
+            last = batches[-1]
+            write_json(lake.state(table, STATE), {
+                "position": last.position, "watermark": last.watermark, "open_groups": last.open_groups,
+                "state_bytes": last.state_bytes,
+            })  # fmt: skip
+        return [*self.others, *batches]
+
+    def _states(self, trigger: Trigger) -> dict[int, State]:
+        """Run the query, again where rows it fails on could be put into quarantine."""
+        table, lake, spark = self.target.table, self.target.lake, self.target.spark
+        closes = table.watermarked and table.output_mode == "append"
+        mode = table.output_mode if table.stateful else "append"
+        query = Query(self.checkpoint, table.key, mode, trigger, closes)
         while True:
-            rows = _rows(table, lake, spark, -1 if rebuild else position(table, lake))
+            rows = _rows(table, lake, spark, -1 if self.rebuild else position(table, lake))
             try:
-                states = run_streaming_query(
-                    rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes
-                )
-                break
+                return run_streaming_query(rows, self._write, query)
             except GateClosed:
                 # Mended upstream, the batch is another one.
-                progress.unplan(checkpoint)
+                progress.unplan(self.checkpoint)
                 raise
             except Exception as error:
                 number = failed_batch(table, lake) if table.stateful else None
                 if number is None:
                     raise
-                upto = progress.offset_of(checkpoint, number)
-                signed = transaction(table, lake, upto, run_id, in_epoch)
-                if not set_aside(table, lake, spark, error, VersionRange(at(), upto), signed):
+                upto = progress.offset_of(self.checkpoint, number)
+                versions = VersionRange(self.position(), upto)
+                if not set_aside(table, lake, spark, error, versions, self.signed(upto)):
                     raise
-    batches = with_states(done, states)
-    if table.stateful and batches:
-        last = batches[-1]
-        write_json(lake.state(table, STATE), {
-            "position": last.position, "watermark": last.watermark, "open_groups": last.open_groups,
-            "state_bytes": last.state_bytes,
-        })  # fmt: skip
-    return [*others, *batches]
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        """Commit a micro-batch, unless the table has it already."""
+        table, lake = self.target.table, self.target.lake
+        upto = progress.offset_of(self.checkpoint, number)
+        repeats = _closing(self.checkpoint, number) if table.stateful else 0
+        app = f"{app_id(table.key, self.epoch, table.flow)}/closing" if repeats else ""
+        version = upto * CLOSING + repeats if repeats else upto
+        signed = self.signed(version, app)
+        if signed.committed_to(lake.path(table)) or (not repeats and upto <= self.position()):
+            if table.stateful:
+                read_through(rows)
+            return
+        if not table.source and not table.stateful and any(moved_statics(table, lake)):
+            # What is there goes first, so that new rows meet the version it was joined with.
+            self.others.extend(_follow_statics(table, lake, self.target.spark, self.run_id))
+            signed = self.signed(version, app)
+        versions = VersionRange(upto if repeats else self.position(), upto)
+        if table.source:
+            self.done[number] = write_files(rows, table, lake, versions, signed)
+        elif table.stateful:
+            signed = with_metadata(signed, self.told) if number == 0 else signed
+            self.done[number] = write_groups(rows, table, lake, versions, number, signed)
+        else:
+            self.done[number] = write_changes(rows, table, lake, versions, signed)
 
 
 @contextmanager
@@ -224,10 +245,6 @@ def _closing(checkpoint: Path, number: int) -> int:
     while count < number and progress.offset_of(checkpoint, number - count - 1) == upto:
         count += 1
     return count
-
-
-def _spark_mode(table: Table) -> str:
-    return table.output_mode if table.stateful else "append"
 
 
 def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:

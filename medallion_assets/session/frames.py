@@ -53,13 +53,21 @@ def computed(frame: DataFrame) -> DataFrame | None:
         rows = frame._jdf.queryExecution().executedPlan().executeTake(FEW_ROWS + 1)
     finally:
         spark.conf.unset(PARTITIONS_FIRST) if before is None else spark.conf.set(PARTITIONS_FIRST, before)
-    if len(rows) > FEW_ROWS:
-        return None
-    jvm: Any = spark._jvm
+    return None if len(rows) > FEW_ROWS else _of_rows(rows, frame)
+
+
+def computed_whole(frame: DataFrame) -> DataFrame:
+    """Return all of a frame's rows as values; state that computing them leaves behind is whole, too."""
+    return _of_rows(frame._jdf.queryExecution().executedPlan().executeCollect(), frame)
+
+
+def _of_rows(rows: Any, frame: DataFrame) -> DataFrame:
+    jvm: Any = frame.sparkSession._jvm
     data = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows)
     output = frame._jdf.queryExecution().analyzed().output()
     plans = jvm.org.apache.spark.sql.catalyst.plans.logical
-    return _of_plan(plans.LocalRelation(output, data, False, jvm.scala.Option.apply(None)), spark)
+    relation = plans.LocalRelation(output, data, False, jvm.scala.Option.apply(None))
+    return _of_plan(relation, frame.sparkSession)
 
 
 def copied(values: DataFrame, spark: SparkSession) -> DataFrame:

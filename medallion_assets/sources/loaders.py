@@ -18,7 +18,7 @@ from medallion_assets.delta.lease import held
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.rollback import check_format, roll_back, unfinished
-from medallion_assets.delta.stream import run_streaming_query
+from medallion_assets.delta.stream import Query, run_streaming_query
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
@@ -184,7 +184,7 @@ def _stream(
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
     look_ahead(place, position)
-    run_streaming_query(as_commits(spark, place.ledger, position), write, checkpoint, place.key)
+    run_streaming_query(as_commits(spark, place.ledger, position), write, Query(checkpoint, place.key))
 
 
 def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
