@@ -128,7 +128,7 @@ class StreamRun:
     run_id: str
     epoch: int
     rebuild: bool
-    told: Mapping[str, Any] = MappingProxyType({})
+    told: Mapping[str, Any] = field(default_factory=dict)
     done: dict[int, Batch] = field(default_factory=dict)
     others: list[Batch] = field(default_factory=list)
 
