@@ -122,9 +122,10 @@ def rows_brought(path: Path, versions: VersionRange) -> int:
 
 
 def brings_few(path: Path, versions: VersionRange) -> bool:
-    """Return true where a range brings so little, by its files' sizes and counts, that memory may hold it."""
+    """Return true where a range brings so little, by its files' sizes and counts, that memory can hold it."""
     if versions.after < 0:
-        return False
+        rows, size = log.rows_and_bytes(path)
+        return rows <= FEW_ROWS and size <= FEW_BYTES
     actions = (log.actions(path, v) or [{}] for v in range(versions.after + 1, versions.upto + 1))
     sizes = [int(a["add"]["size"]) for entry in actions for a in entry if "add" in a]
     return sum(sizes) <= FEW_BYTES and rows_brought(path, versions) <= FEW_ROWS
