@@ -59,9 +59,8 @@ class Lakehouse:
             AssertionError: The block ended without so many commits: nothing died.
         """
         from medallion_assets.delta import commit as commits
-        from medallion_assets.delta import commit as merge
 
-        deaths, signed = _Deaths(commit, when), merge.signed
+        deaths, signed = _Deaths(commit, when), commits.signed
         callers = [m for m in list(sys.modules.values()) if getattr(m, "signed", None) is signed]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commits, "_save", deaths.of_call(commits._save))

@@ -22,7 +22,7 @@ from medallion_assets.lake.position import at_version
 from medallion_assets.quarantine.entries import LEAVES, STEP, move_entries
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.errors import BatchRefused
+from medallion_assets.sources.errors import BatchRefused, first_line
 from medallion_assets.sources.quarantine import FROM_JSON, QUERY, REPLAYED, shaped
 
 MOST = 20
@@ -118,7 +118,7 @@ def _failure(rows: DataFrame, runs: Runs) -> str:
     try:
         runs(rows).write.format("noop").mode("overwrite").save()
     except Exception as error:
-        return str(error).strip().splitlines()[0]
+        return first_line(error)
     return ""
 
 

@@ -124,7 +124,9 @@ def failure_text(table: Table, lake: Lake, error: BaseException) -> str:
     An error of ours without a cause says everything; for all others a trace is written below the table's
     state, ``errors/<time>.txt``, where the newest ``KEPT_TRACES`` stay.
     """
-    text = " ".join(str(error).split()) if _is_ours(error) else f"{table.key}: {cause_of(error)}"
+    words = " ".join(str(error).split())
+    # An empty text would count as no failure.
+    text = words if words and _is_ours(error) else f"{table.key}: {cause_of(error)}"
     causes = list(_causes(error))
     if _is_ours(error) and len(causes) == 1:
         return text

@@ -259,7 +259,9 @@ def _rows(table: Table, lake: Lake, spark: SparkSession, after: int) -> DataFram
         write_checksums(upstream)
         # One ledger commit is one micro-batch: discovery has cut them to size.
         return as_commits(spark, upstream, after)
-    rows = as_stream(spark, upstream, after + 1 if after >= 0 else None, ALL_FILES)
+    # A query with state began with all of upstream, and may have to repeat its first micro-batch.
+    starts_after = -1 if table.stateful else after
+    rows = as_stream(spark, upstream, starts_after + 1 if starts_after >= 0 else None, ALL_FILES)
     if not table.stateful:
         return rows
     fit = sound_stream(added(rows), spark, lake.quarantine(table))

@@ -20,6 +20,11 @@ def seconds_of(interval: str) -> float:
     return float(found[1]) * (SECONDS.get(found[2]) or SECONDS[found[2][0]])
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type where it has no message; never empty."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class SourceError(ValueError):
     """A source was declared in a way that cannot work; raised when the declaration loads."""
 

@@ -19,7 +19,7 @@ from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of
-from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.errors import UnreadableFile, first_line
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
 from medallion_assets.sources.load_records import (
@@ -73,7 +73,7 @@ def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, tra
     except Exception as error:
         if not is_of_a_file(error):
             raise
-        return str(error).strip().splitlines()[0][:500]
+        return first_line(error)[:500]
     finally:
         staging.discard()
     return ""

@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.delta.names import quoted
-from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.quarantine import FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
 
@@ -44,7 +44,7 @@ def select_problems(source: "Source") -> list[str]:
         try:
             expression = sqlglot.parse_one(text, dialect=DIALECT)
         except SqlglotError as error:
-            problems.append(f"select column {text!r} is not SQL: {str(error).splitlines()[0]}")
+            problems.append(f"select column {text!r} is not SQL: {first_line(error)}")
             continue
         problems += _expression_problems(text, expression)
         if not isinstance(expression, exp.Star):
@@ -183,7 +183,7 @@ def _refuse_unresolved(records: DataFrame, name: str, text: str) -> None:
     try:
         records.select(_attempt(records.sparkSession, text))
     except AnalysisException as error:
-        words = str(error).strip().splitlines()[0]
+        words = first_line(error)
         raise SourceError(
             f"select column {name!r}, {text}, cannot be resolved: {words} Nothing was read or written."
         ) from error

@@ -12,7 +12,7 @@ from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.copy_into import CopyResult, copy_into, create_table_as
-from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.select_list import DIALECT
 
 QUERIES = ("SELECT", "WITH", "SHOW", "DESCRIBE", "VALUES")
@@ -80,7 +80,7 @@ class _Words:
         try:
             tokens = list(sqlglot.tokenize(text, dialect=DIALECT))
         except SqlglotError as error:
-            raise SourceError(f"not SQL: {str(error).splitlines()[0]}") from error
+            raise SourceError(f"not SQL: {first_line(error)}") from error
         while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
             tokens.pop()
         return _Words(text, tokens)

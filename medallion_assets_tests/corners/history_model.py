@@ -52,11 +52,11 @@ WEIGHTS = {
     "land": 6, "overwrite": 5, "dimension": 4, "run": 8, "run_one": 4, "crash": 6, "fix": 4, "retry": 2,
     "discard": 2, "reprocess": 2, "full_refresh": 3, "undo": 2, "reset_checkpoint": 3,
 }  # fmt: skip
-DISTURBANCES = {"lose": 4, "keep_copy": 3, "age": 3}
+DISTURBANCES = {"lose": 4, "keep_copy": 3, "age": 3, "move": 2}
 
 
 def steps_of(seed: int, length: int, disturbed: bool) -> list[Step]:
-    """Return a history: the same for the same seed, with ``disturbed`` also of lost and aged state files."""
+    """Return the same history for the same seed; ``disturbed`` adds lost and aged state and moved lakes."""
     drawn = random.Random(seed)
     kinds = WEIGHTS | (DISTURBANCES if disturbed else {})
     chosen = drawn.choices(list(kinds), list(kinds.values()), k=length)
@@ -171,7 +171,8 @@ class Shop:
         self.seconds, self.serial = OLDEST, 0
         self.undoable: dict[str, tuple[Counter[int], Counter[int]]] = {}
         self.entries: dict[int, dict[str, Any]] = {}
-        self.copies: dict[str, Any] = {}
+        self.copies: set[str] = set()
+        self.moves = 0
 
     def do(self, step: Step) -> None:
         """Do one step to the tables and to the model."""
@@ -237,6 +238,8 @@ class Shop:
         for serial, copies in held.items():
             if by_serial[serial].total <= 0 and by_serial[serial].city in self.model.met:
                 self.model.fixed[serial] += copies - self.model.discarded[serial]
+                # A further copy of the order, refused later, is an entry of its own.
+                self.entries.pop(serial, None)
 
     def retry(self, a: int, b: int) -> None:
         """What is held is tried again as it is."""
@@ -301,18 +304,27 @@ class Shop:
     def keep_copy(self, a: int, b: int) -> None:
         """A table's state is copied, as a backup does."""
         name = list(self.tables)[a % len(self.tables)]
-        state = self._state(name)
-        if state.is_dir():
-            self.copies[name] = state.parent / f"{state.name}.copy"
-            shutil.rmtree(self.copies[name], ignore_errors=True)
-            shutil.copytree(state, self.copies[name])
+        if self._state(name).is_dir():
+            shutil.rmtree(self._copy(name), ignore_errors=True)
+            shutil.copytree(self._state(name), self._copy(name))
+            self.copies.add(name)
 
     def age(self, a: int, b: int) -> None:
         """An older copy of a table's state stands in for it."""
         if self.copies:
             name = sorted(self.copies)[a % len(self.copies)]
             shutil.rmtree(self._state(name), ignore_errors=True)
-            shutil.copytree(self.copies[name], self._state(name))
+            shutil.copytree(self._copy(name), self._state(name))
+
+    def move(self, a: int, b: int) -> None:
+        """The lake and its landing zones are moved to another folder."""
+        old = self.house.lake.root.parent
+        self.moves += 1
+        new = old / f"moved {self.moves}"
+        new.mkdir()
+        for folder in ("lake", "landing"):
+            (old / folder).rename(new / folder)
+        self.house = Lakehouse(new, self.spark)
 
     def check(self) -> None:
         """Hold every table, the quarantine and the books against the model."""
@@ -406,6 +418,10 @@ class Shop:
     def _state(self, name: str) -> Any:
         table = self.tables[name]
         return self.house.lake.root / "shop" / "_state" / table.layer / table.name
+
+    def _copy(self, name: str) -> Any:
+        state = self._state(name)
+        return state.with_name(f"{state.name}.copy")
 
     def _state_files(self, name: str) -> list[Any]:
         state = self._state(name)

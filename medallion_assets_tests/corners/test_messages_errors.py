@@ -9,8 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, static, stream
 from medallion_assets.declare.errors import ExpectationFailed
-from medallion_assets.runs.run import run_tables
+from medallion_assets.runs.run import Outcome, run_tables
 from medallion_assets.runtime.failures import KEPT_TRACES, cause_of, failure_text, passes_by_itself
+from medallion_assets.sources.errors import BatchRefused, first_line
 from medallion_assets_tests.shop import chain, json_lines
 
 HERE = __file__
@@ -150,3 +151,16 @@ def test_a_table_needs_no_docstring_of_a_certain_form():
         return files
 
     assert inspect.getdoc(orders.query) == orders.description
+
+
+class Silent(BatchRefused):
+    """A refusal of ours that says nothing."""
+
+
+@pytest.mark.parametrize("error", [Silent(), ValueError(), RuntimeError(" "), KeyError()])
+def test_an_error_without_a_message_is_still_told_and_its_table_is_not_well(lake, error):
+    (table, *_) = chain()
+    text = failure_text(table, lake, error)
+    assert type(error).__name__ in text
+    assert not Outcome(table, None, None, error=text).is_well
+    assert first_line(error) == type(error).__name__

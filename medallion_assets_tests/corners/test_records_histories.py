@@ -27,16 +27,17 @@ def live_through(lakehouse, spark, seed, length, disturbed=False):
         raise AssertionError(f"seed {seed}, {shop.model.mode}, after {done}: {error}") from error
 
 
-# Open: where a run dies after a replay with a fix, an entry that stays held may get a new id.
-OPEN = pytest.param(7, marks=pytest.mark.xfail(reason="an entry's id changes when the run after a fix dies"))
-
-
-@pytest.mark.parametrize("seed", [OPEN, 9])
-def test_a_short_history_leaves_every_table_as_its_files_and_verbs_make_it(lakehouse, medallion_spark, seed):
-    live_through(lakehouse, medallion_spark, seed, 5)
+@pytest.mark.parametrize(("seed", "disturbed"), [(7, False), (9, True)])
+def test_a_short_history_leaves_every_table_as_its_files_and_verbs_make_it(
+    lakehouse, medallion_spark, seed, disturbed
+):
+    live_through(lakehouse, medallion_spark, seed, 5, disturbed)
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("disturbed", [False, True], ids=["verbs", "lost, aged and moved state"])
 @pytest.mark.parametrize("seed", range(SEED, SEED + MANY))
-def test_a_long_history_leaves_every_table_as_its_files_and_verbs_make_it(lakehouse, medallion_spark, seed):
-    live_through(lakehouse, medallion_spark, seed, 25)
+def test_a_long_history_leaves_every_table_as_its_files_and_verbs_make_it(
+    lakehouse, medallion_spark, seed, disturbed
+):
+    live_through(lakehouse, medallion_spark, seed, 25, disturbed)

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.delta.names import RESERVED, quoted
-from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.errors import UnreadableFile, first_line
 from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
 from medallion_assets.sources.ledger import Entry
@@ -83,7 +83,7 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
     try:
         frame = reader.option("recursiveFileLookup", "true").load(paths)
     except (AnalysisException, SparkRuntimeException) as error:
-        why = str(error).strip().splitlines()[0]
+        why = first_line(error)
         raise UnreadableFile(f"{', '.join(file.path for file in files[:5])} cannot be read: {why}") from error
     fields = list(frame.schema.fields)
     if copied:
