@@ -24,7 +24,11 @@ def write_checksums(path: Path) -> None:
     for missing in range(version + 1, first + 1):
         before = _read(path, missing - 1) if missing else _none()
         actions = log.actions(path, missing)
-        if before is None or actions is None or any("size" not in a.get("remove", {"size": 0}) for a in actions):
+        if (
+            before is None
+            or actions is None
+            or any("size" not in a.get("remove", {"size": 0}) for a in actions)
+        ):
             return
         _write(path, missing, _after(before, actions))
 

@@ -43,7 +43,7 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
     properties = CommitProperties(custom_metadata=metadata, app_transactions=told, max_commit_retries=0)
     try:
-        write_deltalake(str(path), arrow_of(rows), mode=mode, commit_properties=properties)
+        write_deltalake(log.opened(path), arrow_of(rows), mode=mode, commit_properties=properties)
     except (CommitFailedError, SchemaMismatchError):
         # Nothing was committed; Spark's own writer says what is wrong, where something is.
         return False
