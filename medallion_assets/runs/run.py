@@ -22,6 +22,7 @@ from medallion_assets.replay.replay import finish_replay, is_pending
 from medallion_assets.runtime.failures import failure_text
 from medallion_assets.runtime.query import take_new_rows
 from medallion_assets.runtime.static_changes import why_not
+from medallion_assets.runtime.write import Context
 from medallion_assets.sources.load import catch_up
 
 Done = tuple[str, list[Batch]]
@@ -120,11 +121,11 @@ def _taken_now(
     reasons = []
     for stream in (table, *table.flows):
         reasons.append(why_not(stream, lake))
-        done += [] if reasons[-1] else take_new_rows(stream, lake, spark(), run_id, trigger)
+        done += [] if reasons[-1] else take_new_rows(Context(stream, lake, spark(), run_id), trigger)
     if any(batch.missing for batch in done):
         # A file that was mended after a failed batch is known to have changed only once it is read.
         take_arrivals(table, lake)
-        done += [] if why_not(table, lake) else take_new_rows(table, lake, spark(), run_id, trigger)
+        done += [] if why_not(table, lake) else take_new_rows(Context(table, lake, spark(), run_id), trigger)
     return "" if done or not all(reasons) else reasons[0], done
 
 

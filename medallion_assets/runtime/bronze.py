@@ -18,7 +18,7 @@ from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
-from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows, refuse_changed_columns
+from medallion_assets.runtime.write import Context, Prepared, commit, prepare_rows, refuse_changed_columns
 from medallion_assets.session.frames import is_local
 from medallion_assets.sources.load import files_of, load_files
 from medallion_assets.sources.load_records import Loaded
@@ -43,7 +43,7 @@ def write_files(
         batch = _batch(loaded, prepared.counts, table, versions.upto, time.monotonic() - started)
         batch = replace(batch, kept=sorted(kept), run_id=transaction.run_id)
         signed = with_metadata(transaction, loaded.facts)
-        done.append(commit(prepared, batch, Target(table, lake, spark), signed))
+        done.append(commit(prepared, batch, Context(table, lake, spark), signed))
         return prepared.counts
 
     place = load_target_of(table, lake)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from medallion_assets.declare.errors import GateClosed
 from medallion_assets.declare.table import Table
@@ -36,8 +36,8 @@ from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import whole_upstream, write_changes
 from medallion_assets.runtime.stateful import failed_batch, read_through, set_aside, with_states, write_groups
-from medallion_assets.runtime.static_changes import is_behind, moved_statics, take_statics
-from medallion_assets.runtime.write import Target
+from medallion_assets.runtime.static_changes import is_behind, take_statics
+from medallion_assets.runtime.write import Context
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
 
@@ -48,23 +48,22 @@ CLOSING = 1000
 """More micro-batches that only close windows than ever follow one upstream version."""
 
 
-def take_new_rows(
-    table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger
-) -> list[Batch]:
+def take_new_rows(context: Context, trigger: Trigger) -> list[Batch]:
     """Take what is new upstream through the table's query; gives what each micro-batch did.
 
     Raises:
         ExpectationFailed: A row broke an expectation that says ``fail``.
         RefreshFailed: A micro-batch could not be written; it was not committed.
     """
+    table, lake, spark = context.table, context.lake, context.spark
     newest, there = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
     try:
-        roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
+        roll_back(spark, lake.path(table), lake.quarantine(table), context.run_id)
         done = []
         if newest is not None and is_behind(table, lake, newest):
-            rebuild, target = _must_rebuild(table, lake, newest), Target(table, lake, spark)
-            done = StreamRun(target, run_id, epoch(table, lake) + rebuild, rebuild).run(trigger)
-        done += _follow_statics(table, lake, spark, run_id)
+            rebuild = _must_rebuild(table, lake, newest)
+            done = StreamRun(context, epoch(table, lake) + rebuild, rebuild).run(trigger)
+        done += take_statics(context)
     except Exception as error:
         raise explained(table, lake, error) from error
     if done and not there:
@@ -72,30 +71,30 @@ def take_new_rows(
     return done
 
 
-def take_all_rows(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
+def take_all_rows(context: Context) -> list[Batch]:
     """Rewrite the table from all of upstream in one commit, which begins an epoch.
 
     Raises:
         GateClosed: The table has a gate, and a check that blocks does not hold; it is as it was.
         RefreshFailed: It could not be made; it is as it was.
     """
-    roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
-    return rewrite(table, lake, spark, run_id, {FULL_REFRESH: True})
+    path, quarantine = context.lake.path(context.table), context.lake.quarantine(context.table)
+    roll_back(context.spark, path, quarantine, context.run_id)
+    return rewrite(context, {FULL_REFRESH: True})
 
 
-def rewrite(
-    table: Table, lake: Lake, spark: SparkSession, run_id: str, told: Mapping[str, Any] = MappingProxyType({})
-) -> list[Batch]:
+def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
     """Do what ``take_all_rows`` does, with the quarantine as it is; ``told`` joins the commit's metadata."""
+    table, lake = context.table, context.lake
     newest = log.version(lake.upstream_log(table))
     if newest is None:
         return []
     try:
-        target, in_epoch = Target(table, lake, spark), epoch(table, lake) + 1
+        in_epoch = epoch(table, lake) + 1
         if table.stateful:
-            return StreamRun(target, run_id, in_epoch, True, told).run("availableNow")
-        signed = with_metadata(transaction(table, lake, newest, run_id, in_epoch), told)
-        rows = whole_upstream(table, lake, target, newest)
+            return StreamRun(context, in_epoch, True, told).run("availableNow")
+        signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), told)
+        rows = whole_upstream(context, newest)
         return [write_changes(rows, table, lake, VersionRange(-1, newest), signed)]
     except Exception as error:
         raise explained(table, lake, error) from error
@@ -115,8 +114,7 @@ class StreamRun:
     """One run of a table's streaming query: what is new, each micro-batch one commit.
 
     Attributes:
-        target: The table, its lake and the session.
-        run_id: Who asked.
+        context: The table, its lake, the session and who asked.
         epoch: The epoch its commits belong to.
         rebuild: True for all of upstream, in place of what the table has.
         told: Joins the metadata of the first commit of a rebuild.
@@ -124,8 +122,7 @@ class StreamRun:
         others: Batches that took changed static inputs in between.
     """
 
-    target: Target
-    run_id: str
+    context: Context
     epoch: int
     rebuild: bool
     told: Mapping[str, Any] = field(default_factory=dict)
@@ -135,20 +132,22 @@ class StreamRun:
     @property
     def checkpoint(self) -> Path:
         """The query's checkpoint."""
-        return self.target.lake.state(self.target.table, "checkpoint")
+        return self.context.lake.state(self.context.table, "checkpoint")
 
     def position(self) -> int:
         """Return the upstream version the table is at in this run's epoch, -1 before its first commit."""
-        table, lake = self.target.table, self.target.lake
+        table, lake = self.context.table, self.context.lake
         return position(table, lake) if epoch(table, lake) == self.epoch else -1
 
     def signed(self, version: int, app: str = "") -> Transaction:
         """Return the transaction that brings the table to an upstream version."""
-        return transaction(self.target.table, self.target.lake, version, self.run_id, self.epoch, app)
+        return transaction(
+            self.context.table, self.context.lake, version, self.context.run_id, self.epoch, app
+        )
 
     def run(self, trigger: Trigger) -> list[Batch]:
         """Run the query to its end, and return its micro-batches."""
-        table, lake = self.target.table, self.target.lake
+        table, lake = self.context.table, self.context.lake
         with _own_checkpoint(table, lake, self.rebuild, self.epoch):
             states = self._states(trigger)
         batches = with_states(self.done, states)
@@ -162,12 +161,12 @@ class StreamRun:
 
     def _states(self, trigger: Trigger) -> dict[int, State]:
         """Run the query, again where rows it fails on could be put into quarantine."""
-        table, lake, spark = self.target.table, self.target.lake, self.target.spark
+        table, lake = self.context.table, self.context.lake
         closes = table.watermarked and table.output_mode == "append"
         mode = table.output_mode if table.stateful else "append"
         query = Query(self.checkpoint, table.key, mode, trigger, closes)
         while True:
-            rows = _rows(table, lake, spark, -1 if self.rebuild else position(table, lake))
+            rows = _rows(self.context, -1 if self.rebuild else position(table, lake))
             try:
                 return run_streaming_query(rows, self._write, query)
             except GateClosed:
@@ -180,12 +179,12 @@ class StreamRun:
                     raise
                 upto = progress.offset_of(self.checkpoint, number)
                 versions = VersionRange(self.position(), upto)
-                if not set_aside(table, lake, spark, error, versions, self.signed(upto)):
+                if not set_aside(self.context, error, versions, self.signed(upto)):
                     raise
 
     def _write(self, rows: DataFrame, number: int) -> None:
         """Commit a micro-batch, unless the table has it already."""
-        table, lake = self.target.table, self.target.lake
+        table, lake = self.context.table, self.context.lake
         upto = progress.offset_of(self.checkpoint, number)
         repeats = _closing(self.checkpoint, number) if table.stateful else 0
         app = f"{app_id(table.key, self.epoch, table.flow)}/closing" if repeats else ""
@@ -195,9 +194,10 @@ class StreamRun:
             if table.stateful:
                 read_through(rows)
             return
-        if not table.source and not table.stateful and any(moved_statics(table, lake)):
+        followed = [] if table.source or table.stateful else take_statics(self.context)
+        if followed:
             # What is there goes first, so that new rows meet the version it was joined with.
-            self.others.extend(_follow_statics(table, lake, self.target.spark, self.run_id))
+            self.others.extend(followed)
             signed = self.signed(version, app)
         versions = VersionRange(upto if repeats else self.position(), upto)
         if table.source:
@@ -247,12 +247,8 @@ def _closing(checkpoint: Path, number: int) -> int:
     return count
 
 
-def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
-    """Take what changed in static inputs that are retried or followed."""
-    return list(take_statics(table, lake, spark, run_id)) if any(moved_statics(table, lake)) else []
-
-
-def _rows(table: Table, lake: Lake, spark: SparkSession, after: int) -> DataFrame:
+def _rows(context: Context, after: int) -> DataFrame:
+    table, lake, spark = context.table, context.lake, context.spark
     upstream = lake.upstream_log(table)
     if table.source:
         look_ahead(load_target_of(table, lake), after)

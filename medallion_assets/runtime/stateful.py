@@ -34,7 +34,7 @@ from medallion_assets.quarantine.poison import (
 )
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.runtime.failures import explained
-from medallion_assets.runtime.write import Prepared, Target, commit, joining
+from medallion_assets.runtime.write import Context, Prepared, commit, joining
 from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed_whole
 from medallion_assets.sources.quarantine import LATE, QUERY, REPLAYED, shaped
 
@@ -87,24 +87,16 @@ def _settled(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
     return entries.select("entry_id", F.lit(REPLAYED).alias("status"), F.lit(SETTLES).alias(STEP))
 
 
-def set_aside(
-    table: Table,
-    lake: Lake,
-    spark: SparkSession,
-    error: Exception,
-    versions: VersionRange,
-    transaction: Transaction,
-) -> bool:
+def set_aside(context: Context, error: Exception, versions: VersionRange, transaction: Transaction) -> bool:
     """Put the rows into quarantine that the query failed on in a batch; false where it was not rows.
 
     Args:
-        table: The table.
-        lake: Where it is.
-        spark: The session.
+        context: The table, its lake and the session.
         error: Why the batch failed.
         versions: The upstream versions of the batch.
         transaction: The batch that failed.
     """
+    table, lake, spark = context.table, context.lake, context.spark
     if not isinstance(explained(table, lake, error), RefreshFailed):
         return False
     taken = _rows_of(spark, table, lake, versions)
@@ -214,7 +206,7 @@ def write_groups(
         run_id=transaction.run_id,
     )
     prepared = Prepared({}, table.output_mode, write, (rows,) if rows.is_cached else ())
-    return commit(prepared, batch, Target(table, lake, spark), transaction)
+    return commit(prepared, batch, Context(table, lake, spark), transaction)
 
 
 def _gives_few(table: Table, lake: Lake, versions: VersionRange) -> bool:

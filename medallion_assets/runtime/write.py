@@ -147,15 +147,23 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a batch goes."""
+class Context:
+    """What a refresh works on: made once, and passed to all that take part.
+
+    Attributes:
+        table: The table, or one of its flows.
+        lake: Where it is.
+        spark: The session.
+        run_id: Who asked.
+    """
 
     table: Table
     lake: Lake
     spark: SparkSession
+    run_id: str = ""
 
 
-def commit(prepared: Prepared, batch: Batch, target: Target, transaction: Transaction) -> Batch:
+def commit(prepared: Prepared, batch: Batch, context: Context, transaction: Transaction) -> Batch:
     """Commit a batch, and return it with its totals.
 
     A table with a gate is written into a staged clone first and judged there; the real table gets the same
@@ -164,19 +172,19 @@ def commit(prepared: Prepared, batch: Batch, target: Target, transaction: Transa
     Raises:
         GateClosed: A check that blocks does not hold; nothing was published.
     """
-    table, lake = target.table, target.lake
+    table, lake, spark = context.table, context.lake, context.spark
     path = lake.path(table)
     whole = stamp(transaction, path, table.flow, batch)
     try:
         if table.write_audit_publish:
             try:
-                with staged(table, lake, target.spark) as stage:
-                    _write(prepared, target.spark, stage, table, whole)
+                with staged(table, lake, spark) as stage:
+                    _write(prepared, spark, stage, table, whole)
                     refuse_unfit(table, stage)
             except BaseException:
-                roll_back(target.spark, path, lake.quarantine(table), transaction.run_id)
+                roll_back(spark, path, lake.quarantine(table), transaction.run_id)
                 raise
-        _write(prepared, target.spark, lake, table, whole)
+        _write(prepared, spark, lake, table, whole)
     finally:
         prepared.let_go()
     done = newest(path, table.flow)
