@@ -61,17 +61,16 @@ def _is_plain(path: Path, schema: StructType) -> bool:
     if {*metadata.configuration} - KNOWN_PROPERTIES:
         return False
     held = log.spark_schema(path)
-    if any(field.metadata or not field.nullable for field in held.fields):
-        return False
-    shapes = ([(f.name, f.dataType.simpleString()) for f in kind] for kind in (held, schema))
-    return next(shapes) == next(shapes) and all(_is_simple(field.dataType) for field in held)
+    names = [[(f.name, f.dataType.simpleString()) for f in kind] for kind in (held, schema)]
+    return names[0] == names[1] and _is_simple(held)
 
 
 def _is_simple(kind: DataType) -> bool:
+    """Return true of types that may be NULL everywhere and have nothing of their own on record."""
     if isinstance(kind, ArrayType):
-        return _is_simple(kind.elementType)
+        return kind.containsNull and _is_simple(kind.elementType)
     if isinstance(kind, MapType):
-        return _is_simple(kind.keyType) and _is_simple(kind.valueType)
+        return kind.valueContainsNull and _is_simple(kind.keyType) and _is_simple(kind.valueType)
     if isinstance(kind, StructType):
-        return all(_is_simple(field.dataType) for field in kind)
+        return all(f.nullable and not f.metadata and _is_simple(f.dataType) for f in kind.fields)
     return not isinstance(kind, (TimestampNTZType, VariantType))
