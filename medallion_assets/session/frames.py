@@ -77,7 +77,12 @@ def copied(values: DataFrame, spark: SparkSession) -> DataFrame:
 
 def is_local(frame: DataFrame) -> bool:
     """Return true where a frame's rows are values already: to collect them starts no job."""
-    return bool(frame._jdf.queryExecution().optimizedPlan().nodeName() == "LocalRelation")
+    query = frame._jdf.queryExecution()
+    leaves = query.analyzed().collectLeaves()
+    # Any other frame is not to be optimized twice: that lists the files of its tables.
+    if {leaves.apply(at).nodeName() for at in range(leaves.size())} != {"LocalRelation"}:
+        return False
+    return bool(query.optimizedPlan().nodeName() == "LocalRelation")
 
 
 def arrow_of(values: DataFrame) -> pa.Table:
