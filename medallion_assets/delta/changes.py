@@ -9,11 +9,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.delta import log
+from medallion_assets.delta import log, progress
 from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS
 
 CHANGE_TYPE = "_change_type"
 CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
+ALL_FILES = 1_000_000_000
+"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
+
 ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
@@ -44,21 +47,44 @@ def moves_data(path: Path, versions: VersionRange) -> bool:
     return versions.after < 0 or any(_did(path, v, "add", "remove") for v in commits)
 
 
-def as_commits(spark: SparkSession, path: Path, position: int) -> DataFrame:
-    """Return a table that only grows as a stream, a micro-batch for each of its commits after a position."""
+def as_commits(spark: SparkSession, path: Path, position: int, checkpoint: Path) -> DataFrame:
+    """Return a table that only grows as a stream, a micro-batch for each of its commits after a position.
+
+    Args:
+        spark: The session.
+        path: The table.
+        position: Version up to which the stream's reader has come, -1 for none.
+        checkpoint: Of the query that reads the stream.
+    """
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
     if position >= 0 or log.entry_of(path, 0).exists():
-        reader = reader.option("startingVersion", position + 1)
+        reader = reader.option("startingVersion", _start(position, checkpoint))
     return reader.load(str(path))
 
 
-def as_stream(spark: SparkSession, path: Path, starting_version: int | None, files_a_batch: int) -> DataFrame:
-    """Return a table's changes as a stream: its columns and ``CHANGE_COLUMNS``."""
+def as_stream(spark: SparkSession, path: Path, position: int, checkpoint: Path) -> DataFrame:
+    """Return a table's changes after a position as a stream: its columns and ``CHANGE_COLUMNS``.
+
+    Args:
+        spark: The session.
+        path: The table.
+        position: Version up to which the stream's reader has come, -1 to begin with the table as it is.
+        checkpoint: Of the query that reads the stream.
+    """
     reader = spark.readStream.format("delta").option("readChangeFeed", "true")
-    reader = reader.option("maxFilesPerTrigger", files_a_batch)
-    if starting_version is not None:
-        reader = reader.option("startingVersion", starting_version)
+    reader = reader.option("maxFilesPerTrigger", ALL_FILES)
+    if position >= 0:
+        reader = reader.option("startingVersion", _start(position, checkpoint))
     return reader.load(str(path))
+
+
+def _start(position: int, checkpoint: Path) -> int:
+    """Return the first version a query has to read.
+
+    Spark asks a source once more for the last micro-batch of a checkpoint that has a single one, from its
+    first version on: a start beyond that micro-batch's end is refused.
+    """
+    return position if position >= 0 and progress.committed_position(checkpoint) == position else position + 1
 
 
 def changed(spark: SparkSession, path: Path, versions: VersionRange) -> DataFrame:

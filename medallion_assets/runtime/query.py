@@ -41,9 +41,6 @@ from medallion_assets.runtime.write import Context
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
 
-ALL_FILES = 1_000_000_000
-"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
-
 CLOSING = 1000
 """More micro-batches that only close windows than ever follow one upstream version."""
 
@@ -249,15 +246,15 @@ def _closing(checkpoint: Path, number: int) -> int:
 
 def _rows(context: Context, after: int) -> DataFrame:
     table, lake, spark = context.table, context.lake, context.spark
-    upstream = lake.upstream_log(table)
+    upstream, checkpoint = lake.upstream_log(table), lake.state(table, "checkpoint")
     if table.source:
         look_ahead(load_target_of(table, lake), after)
         write_checksums(upstream)
         # One ledger commit is one micro-batch: discovery has cut them to size.
-        return as_commits(spark, upstream, after)
+        return as_commits(spark, upstream, after, checkpoint)
     # A query with state began with all of upstream, and may have to repeat its first micro-batch.
     starts_after = -1 if table.stateful else after
-    rows = as_stream(spark, upstream, starts_after + 1 if starts_after >= 0 else None, ALL_FILES)
+    rows = as_stream(spark, upstream, starts_after, checkpoint)
     if not table.stateful:
         return rows
     fit = sound_stream(added(rows), spark, lake.quarantine(table))

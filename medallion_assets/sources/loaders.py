@@ -184,7 +184,8 @@ def _stream(
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
     look_ahead(place, position)
-    run_streaming_query(as_commits(spark, place.ledger, position), write, Query(checkpoint, place.key))
+    rows = as_commits(spark, place.ledger, position, checkpoint)
+    run_streaming_query(rows, write, Query(checkpoint, place.key))
 
 
 def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:

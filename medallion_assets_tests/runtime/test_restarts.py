@@ -11,7 +11,7 @@ from medallion_assets.delta.errors import TableBusy
 from medallion_assets.delta.lease import held
 from medallion_assets.quarantine import quarantined
 from medallion_assets.runs.run import refresh
-from medallion_assets_tests.shop import orders_and_sales, orders_of, totals_file
+from medallion_assets_tests.shop import chain, orders_and_sales, orders_of, totals_file
 
 pytestmark = pytest.mark.spark
 
@@ -60,6 +60,22 @@ def test_lost_checkpoints_neither_double_nor_lose_a_row(drop, refreshed, rows_of
     assert rows_of("shop/quarantine/orders", count) == [{"n": 2}]
     assert rows_of("shop/silver/sales", count) == [{"n": 2}]
     assert rows_of("shop/quarantine/sales", count) == [{"n": 2}]
+
+
+def test_a_stream_that_began_again_with_a_correction_goes_on_for_many_increments(
+    drop, refreshed, rows_of, lake
+):
+    tables = chain(allow_overwrites="replace")
+    for number in range(2):
+        drop("shop/orders", f"{number}.json", totals_file(5, start=number))
+        refreshed(*tables)
+    for table in tables:
+        shutil.rmtree(lake.state(table, "checkpoint"))
+    drop("shop/orders", "1.json", totals_file(105, start=1))
+    for number in range(2, 5):
+        refreshed(*tables)
+        assert rows_of(tables[-1].key, "SELECT total FROM t") == [{"total": 5 * number + 100}]
+        drop("shop/orders", f"{number}.json", totals_file(5, start=number))
 
 
 def test_a_table_removed_under_its_checkpoint_is_refused_with_the_way_out(drop, refreshed, lake):
