@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log, progress
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS
 
 CHANGE_TYPE = "_change_type"
 CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
@@ -56,7 +57,7 @@ def as_commits(spark: SparkSession, path: Path, position: int, checkpoint: Path)
         checkpoint: Of the query that reads the stream.
     """
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
-    if position >= 0 or _entry(path, 0).exists():
+    if position >= 0 or log.entry_of(path, 0).exists():
         reader = reader.option("startingVersion", _start(position, checkpoint))
     return reader.load(str(path))
 
@@ -106,10 +107,6 @@ def removed(rows: DataFrame) -> DataFrame:
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
 
 
-def _entry(path: Path, version: int) -> Path:
-    return path / "_delta_log" / f"{version:020d}.json"
-
-
 def _did(path: Path, version: int, *named: str) -> bool:
     actions = log.actions(path, version)
     if actions is None:
@@ -150,10 +147,22 @@ def rows_brought(path: Path, versions: VersionRange) -> int:
     return sum(_brought_by(log.actions(path, v) or []) for v in range(versions.after + 1, versions.upto + 1))
 
 
+def brings_few(path: Path, versions: VersionRange) -> bool:
+    """Return true where a range brings so little, by its files' sizes and counts, that memory can hold it."""
+    if versions.after < 0:
+        rows, size = log.rows_and_bytes(path)
+        return rows <= FEW_ROWS and size <= FEW_BYTES
+    actions = (log.actions(path, v) or [{}] for v in range(versions.after + 1, versions.upto + 1))
+    sizes = [int(a["add"]["size"]) for entry in actions for a in entry if "add" in a]
+    return sum(sizes) <= FEW_BYTES and rows_brought(path, versions) <= FEW_ROWS
+
+
 def rows_written(info: Mapping[str, Any]) -> int:
     """Return the rows a commit wrote, by the metrics of its ``commitInfo``."""
     metrics, operation = info.get("operationMetrics") or {}, str(info.get("operation"))
-    return sum(int(metrics.get(name, 0)) for name in NEW_ROWS.get(operation, ("numOutputRows",)))
+    # The second name is that of ``deltalake``.
+    names = NEW_ROWS.get(operation, ("numOutputRows", "num_added_rows"))
+    return sum(int(metrics.get(name, 0)) for name in names)
 
 
 def _brought_by(actions: list[dict[str, Any]]) -> int:

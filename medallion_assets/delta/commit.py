@@ -13,7 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log, working
+from medallion_assets.delta.few_rows import Mode, write_few
 from medallion_assets.delta.names import quoted
+from medallion_assets.session.frames import is_local
 from medallion_assets.storage.lease import check_held
 
 TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -75,7 +77,7 @@ def append(
     rows: DataFrame,
     path: Path,
     transaction: Transaction,
-    mode: str = "append",
+    mode: Mode = "append",
     replace_where: str = "",
     keep_schema: bool = False,
 ) -> None:
@@ -90,6 +92,10 @@ def append(
             must match it too.
         keep_schema: An overwrite keeps the declared types of the table's columns.
     """
+    if not replace_where and write_few(rows, path, transaction, mode):
+        return
+    # Values are spread over all cores, each of which would write a file.
+    rows = rows.coalesce(1) if is_local(rows) else rows
     if replace_where and log.exists(path):
         writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", replace_where)
         writer = writer.option("mergeSchema", "true")

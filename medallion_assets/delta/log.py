@@ -1,9 +1,15 @@
-"""What a Delta table's log says, in milliseconds and without a JVM."""
+"""What a Delta table's log says, in milliseconds and without a JVM.
+
+Inside of ``read_once`` every log is opened once, and read on from there where commits were added since.
+"""
 
 import json
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,6 +28,34 @@ UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]|^\x00-\x1f]")
 UNSUPPORTED = "Unsupported table features"
 
 
+@dataclass(frozen=True)
+class _Logs:
+    """What was read so far: tables, what commits say of themselves, and whole log entries, by version."""
+
+    tables: dict[Path, DeltaTable] = field(default_factory=dict)
+    infos: dict[tuple[Path, int], dict[str, Any]] = field(default_factory=dict)
+    entries: dict[tuple[Path, int], list[dict[str, Any]]] = field(default_factory=dict)
+
+
+_READ: ContextVar[_Logs | None] = ContextVar("logs read in this refresh", default=None)
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Share what the block reads of Delta logs; entries never change, and new ones are found by their name.
+
+    A thread of its own does not share it, unless it runs in a copy of the block's context.
+    """
+    if _READ.get() is not None:
+        yield
+        return
+    token = _READ.set(_Logs())
+    try:
+        yield
+    finally:
+        _READ.reset(token)
+
+
 def exists(path: Path) -> bool:
     """Return true where a Delta table with at least one version stands.
 
@@ -29,6 +63,9 @@ def exists(path: Path) -> bool:
         UnusablePath: No table of this path can be opened without Spark.
     """
     _refuse_unusable(path)
+    read = _READ.get()
+    if read is not None and path in read.tables:
+        return True
     return (path / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(path))
 
 
@@ -39,11 +76,35 @@ def opened(path: Path, at_version: int | None = None) -> DeltaTable:
         DamagedTable: Its log cannot be read.
         UnusablePath: No table of this path can be.
     """
+    read = _READ.get()
+    if read is None or at_version is not None:
+        return _opened(path, at_version)
+    table = read.tables.get(path)
+    if table is None:
+        table = read.tables[path] = _opened(path, None)
+    elif entry_of(path, table.version() + 1).exists():
+        with _naming_damage(path):
+            table.update_incremental()
+    return table
+
+
+def _opened(path: Path, at_version: int | None) -> DeltaTable:
     _refuse_unusable(path)
-    try:
+    with _naming_damage(path):
         return DeltaTable(str(path), version=at_version)
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (DeltaError, OSError) as error:
         raise DamagedTable(path, error) from error
+
+
+def entry_of(path: Path, version: int) -> Path:
+    """Return the log entry of a commit."""
+    return path / "_delta_log" / f"{version:020d}.json"
 
 
 def version(path: Path) -> int | None:
@@ -62,6 +123,15 @@ def row_count(path: Path, at_version: int | None = None) -> int:
         return 0
     files = pa.table(opened(path, at_version).get_add_actions(flatten=True))
     return int(sum(n or 0 for n in files.column("num_records").to_pylist()))
+
+
+def rows_and_bytes(path: Path) -> tuple[int, int]:
+    """Return the rows of a table and the bytes of its files, both 0 where there is no table."""
+    if not exists(path):
+        return 0, 0
+    files = pa.table(opened(path).get_add_actions(flatten=True))
+    rows, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
+    return sum(n or 0 for n in rows), sum(sizes)
 
 
 def properties(path: Path) -> dict[str, str]:
@@ -140,10 +210,13 @@ def _copied(path: Path, folder: Path) -> DeltaTable:
 
 def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
     """Return a commit's actions as its log entry has them, None where the entry is gone."""
-    entry = path / "_delta_log" / f"{version:020d}.json"
-    if not entry.exists():
-        return None
-    return [json.loads(line) for line in entry.read_text("utf-8").split("\n") if line]
+    read, entry = _READ.get() or _Logs(), entry_of(path, version)
+    if (path, version) not in read.entries:
+        if not entry.exists():
+            return None
+        lines = entry.read_text("utf-8").split("\n")
+        read.entries[path, version] = [json.loads(line) for line in lines if line]
+    return read.entries[path, version]
 
 
 def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
@@ -159,14 +232,16 @@ def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, An
     Returns:
         ``commitInfo`` of each commit, with its ``version``.
     """
-    newest = version(path) if upto is None else upto
+    newest, read = version(path) if upto is None else upto, _READ.get() or _Logs()
     for number in range(newest, -1, -1) if newest is not None else ():
-        entry = path / "_delta_log" / f"{number:020d}.json"
-        if not entry.exists():
-            return
-        with entry.open("rb") as lines:
-            infos = (json.loads(line)["commitInfo"] for line in lines if line.startswith(b'{"commitInfo"'))
-            yield {**next(infos, {}), "version": number}
+        if (path, number) not in read.infos:
+            entry = entry_of(path, number)
+            if not entry.exists():
+                return
+            with entry.open("rb") as lines:
+                infos = (json.loads(x)["commitInfo"] for x in lines if x.startswith(b'{"commitInfo"'))
+                read.infos[path, number] = {**next(infos, {}), "version": number}
+        yield read.infos[path, number]
 
 
 def commit_metadata_of(commit: dict[str, Any]) -> dict[str, Any]:

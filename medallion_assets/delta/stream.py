@@ -7,6 +7,7 @@ queries: after 45 rounds of three there were 149 threads, and Python grew by 20 
 import contextlib
 import socket
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -61,26 +62,33 @@ class State:
     bytes: int = 0
 
 
-def run_streaming_query(
-    rows: DataFrame,
-    write: Write,
-    checkpoint: Path,
-    name: str,
-    output_mode: str = "append",
-    trigger: Trigger = "availableNow",
-    closes_windows: bool = False,
-) -> dict[int, State]:
+@dataclass(frozen=True)
+class Query:
+    """How a streaming query runs.
+
+    Attributes:
+        checkpoint: Its checkpoint.
+        name: Its name.
+        output_mode: ``append``, ``update`` or ``complete``.
+        trigger: ``availableNow`` cuts what there is to the source's limits, ``once`` takes it in one batch.
+        closes_windows: A batch without rows follows where the last one moved the watermark, and gives the
+            windows it closed; otherwise they wait for the next rows. Not with ``once``.
+    """
+
+    checkpoint: Path
+    name: str
+    output_mode: str = "append"
+    trigger: Trigger = "availableNow"
+    closes_windows: bool = False
+
+
+def run_streaming_query(rows: DataFrame, write: Write, query: Query) -> dict[int, State]:
     """Run the query over all that is available, a call of ``write`` for each micro-batch.
 
     Args:
         rows: The streaming frame.
         write: Takes a micro-batch and its number.
-        checkpoint: The query's checkpoint.
-        name: The query's name.
-        output_mode: ``append``, ``update`` or ``complete``.
-        trigger: ``availableNow`` cuts what there is to the source's limits, ``once`` takes it in one batch.
-        closes_windows: A batch without rows follows where the last one moved the watermark, and gives the
-            windows it closed; otherwise they wait for the next rows. Not with ``once``.
+        query: How it runs.
 
     Returns:
         By micro-batch, the state a stateful query was left with.
@@ -91,11 +99,28 @@ def run_streaming_query(
     """
     failures: list[BaseException] = []
     calls = Calls(rows.sparkSession)
+    rows.sparkSession.conf.set(NO_DATA, str(query.closes_windows).lower())
+    writer = rows.writeStream.foreachBatch(_guarded(write, calls, failures)).outputMode(query.output_mode)
+    writer = writer.option("checkpointLocation", str(query.checkpoint)).queryName(query.name)
+    try:
+        running = writer.trigger(**{query.trigger: True}).start()
+        running.awaitTermination()
+    except StreamingQueryException as error:
+        raise (failures or [error])[0] from None if failures else error
+    finally:
+        calls.hang_up()
+    return {p.batchId: _state(p) for p in running.recentProgress if p.stateOperators}
+
+
+def _guarded(write: Write, calls: Calls, failures: list[BaseException]) -> Write:
+    """Return what Java calls for a micro-batch; what it raises is kept, and raised to Java."""
+    # Java calls back in a thread of its own, which is to share what was read of logs.
+    context = copy_context()
 
     def guarded(batch: DataFrame, number: int) -> None:
         calls.note()
         try:
-            write(batch, number)
+            context.run(write, batch, number)
         except Exception as error:
             # Spark hands on its text only; the caller is to get the error itself.
             failures.append(error)
@@ -105,17 +130,7 @@ def run_streaming_query(
             failures.append(error)
             raise RuntimeError(f"the micro-batch was ended by {type(error).__name__}") from error
 
-    rows.sparkSession.conf.set(NO_DATA, str(closes_windows).lower())
-    writer = rows.writeStream.foreachBatch(guarded).outputMode(output_mode)
-    writer = writer.option("checkpointLocation", str(checkpoint))
-    try:
-        query = writer.queryName(name).trigger(**{trigger: True}).start()
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        raise (failures or [error])[0] from None if failures else error
-    finally:
-        calls.hang_up()
-    return {p.batchId: _state(p) for p in query.recentProgress if p.stateOperators}
+    return guarded
 
 
 def _state(progress: StreamingQueryProgress) -> State:

@@ -5,6 +5,7 @@ has done nothing, and is taken again with the versions there are by then.
 """
 
 import json
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from medallion_assets.delta.position import app_id, epoch_of, position_of, stati
 from medallion_assets.delta.rollback import unfinished
 from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed, copied
 
 STATE = "stream_state.json"
 """Beside the checkpoint: what Spark said of the state after the newest batch, for people to read."""
@@ -154,3 +156,33 @@ def last_static_versions(table: Table, lake: Lake) -> dict[str, int]:
 def at_version(spark: SparkSession, path: Path, version: int) -> DataFrame:
     """Return a Delta table as it was at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
+
+
+_VALUES: OrderedDict[tuple[str, str, str, int], DataFrame] = OrderedDict()
+"""Small static inputs by session, path, id of the table and version: what was read is read no more."""
+
+MOST_VALUES = 8
+
+
+def values_of(spark: SparkSession, path: Path, version: int) -> DataFrame:
+    """Return a Delta table as it was at a version; few rows as values that the session keeps.
+
+    Static inputs seldom change: each increment listed and read the same files.
+    """
+    if log.version(path) != version or not _is_small(path):
+        return at_version(spark, path, version)
+    key = (spark.sparkContext.applicationId, str(path), log.table_id(path), version)
+    values = _VALUES.pop(key, None)
+    if values is None:
+        values = computed(at_version(spark, path, version))
+    if values is None:
+        return at_version(spark, path, version)
+    _VALUES[key] = values
+    while len(_VALUES) > MOST_VALUES:
+        _VALUES.popitem(last=False)
+    return copied(values, spark)
+
+
+def _is_small(path: Path) -> bool:
+    rows, size = log.rows_and_bytes(path)
+    return rows <= FEW_ROWS and size <= FEW_BYTES

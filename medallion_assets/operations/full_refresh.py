@@ -26,6 +26,7 @@ from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult,
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import take_new
 from medallion_assets.runtime.query import take_all_rows
+from medallion_assets.runtime.write import Context
 
 
 def full_refresh(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
@@ -63,7 +64,7 @@ def _rewrite(table: Table, lake: Lake, spark: Spark, run_id: str) -> None:
     if newest_batch(table, lake) is None:
         take_new(table, lake, spark, run_id)
         return
-    take_all_rows(replace(table, write_audit_publish=True), lake, spark(), run_id)
+    take_all_rows(Context(replace(table, write_audit_publish=True), lake, spark(), run_id))
     for flow in table.flows:
         # The flow's rows were rewritten as well; its own identifier has to say so.
         if position(flow, lake) >= 0:

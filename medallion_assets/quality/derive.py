@@ -1,7 +1,9 @@
 """What a table's query makes of upstream's rows, with its static inputs as they are pinned."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -10,7 +12,7 @@ from medallion_assets.declare.table import SOURCE_ROW, Read, Table
 from medallion_assets.delta import working
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import at_version
+from medallion_assets.lake.position import at_version, values_of
 from medallion_assets.quarantine.entries import identity_of
 from medallion_assets.quarantine.repairs import as_text, mended, text_columns
 
@@ -41,14 +43,24 @@ def derived(
         RepeatedKeys: A static input names several rows by its ``unique_by``, and says ``fail``.
         SourceRowLost: A query that may give many rows for one drops the column that says which.
     """
-    spark, frames = rows.sparkSession, {}
-    for name, read in table.reads:
-        if read.how == "static" and read.table and not read.asked_by:
-            whole = _unique(at_version(spark, lake.path(read.table), static_versions[name]), read, table)
-            frames[name] = _knowing_all(whole, rows, read) if read.unmatched else whole
-    if table.rows_out == "many":
-        rows = rows.withColumn(SOURCE_ROW, F.md5(as_text(rows)))
-    made = table(**{table.streamed: rows}, **frames)
+    spark = rows.sparkSession
+    source = rows.withColumn(SOURCE_ROW, F.md5(as_text(rows))) if table.rows_out == "many" else rows
+
+    def made_of(static_rows: Callable[[SparkSession, Path, int], DataFrame]) -> DataFrame:
+        frames = {}
+        for name, read in table.reads:
+            if read.how == "static" and read.table and not read.asked_by:
+                whole = static_rows(spark, lake.path(read.table), static_versions[name])
+                whole = _unique(whole, read, table)
+                frames[name] = _knowing_all(whole, rows, read) if read.unmatched else whole
+        return table(**{table.streamed: source}, **frames)
+
+    try:
+        made = made_of(values_of)
+    except AnalysisException:
+        # Values have no file: a query may ask for the one a row is in.
+        made = made_of(at_version)
+    rows = source
     if table.rows_out == "many" and SOURCE_ROW not in made.columns:
         raise SourceRowLost(table.key, SOURCE_ROW)
     made = mended(made, repairs, identity_of(text_columns(made), rows.columns, table.recomputed_by))
@@ -101,7 +113,7 @@ def _marked(
     static_versions: Mapping[str, int],
 ) -> DataFrame:
     assert read.table is not None
-    known = at_version(spark, lake.path(read.table), static_versions[name]).select(*read.on).distinct()
+    known = values_of(spark, lake.path(read.table), static_versions[name]).select(*read.on).distinct()
     marked = made.join(known.withColumn(working.KNOWN, F.lit(True)), list(read.on), "left")
     found = F.col(working.KNOWN).isNotNull().alias(f"_check_{name}_matched")
     return marked.select(*(F.col(quoted(c)) for c in made.columns), found)

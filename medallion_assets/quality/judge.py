@@ -5,6 +5,7 @@ and ``working.OUTCOME`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicat
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import reduce
 
@@ -17,6 +18,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import working
 from medallion_assets.delta.names import of_keys, quoted
 from medallion_assets.quality.history import with_ties_told
+from medallion_assets.session.frames import is_local
 
 GOOD = f"{working.OUTCOME} = 'good'"
 
@@ -150,8 +152,17 @@ def written_columns(rows: DataFrame) -> list[str]:
 
 def counted(judged_rows: DataFrame, table: Table) -> dict[str, int]:
     """Return the counts of a judged frame that ``counters`` are."""
+    if is_local(judged_rows):
+        return _counted_here(judged_rows, table)
     found = judged_rows.agg(*counters(table)).first()
     return {name: int(n) for name, n in found.asDict().items()} if found else {}
+
+
+def _counted_here(values: DataFrame, table: Table) -> dict[str, int]:
+    rows = values.select(working.OUTCOME, working.BROKEN).collect()
+    outcomes, broken = Counter(row[0] for row in rows), Counter(name for row in rows for name in row[1])
+    by_rule = {f"rule:{e.name}": broken[e.name] for e in table.expectations}
+    return {word: outcomes[word] for word in OUTCOMES} | by_rule
 
 
 def counters(table: Table) -> list[Column]:

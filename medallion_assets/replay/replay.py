@@ -51,7 +51,7 @@ from medallion_assets.runtime.flow import batch_of
 from medallion_assets.runtime.query import rewrite
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.stateful import WAITS
-from medallion_assets.runtime.write import Prepared, Target, commit
+from medallion_assets.runtime.write import Context, Prepared, commit
 from medallion_assets.sources.quarantine import REPLAYED
 
 Strategy = Callable[[ReplayPlan, Table, Lake, SparkSession], Prepared]
@@ -136,7 +136,7 @@ def groups_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkS
     pending = replace(trial.transaction(table), app_id=begins).of_quarantine
     move_entries(signed(settled, trial), lake.quarantine(table), pending)
     count = settled.count()
-    rewrite(replace(table, write_audit_publish=False), lake, spark, trial.run_id)
+    rewrite(Context(replace(table, write_audit_publish=False), lake, spark, trial.run_id))
     return Prepared({"good": count, "was:quarantine": count}, "", lambda target, transaction: None)
 
 
@@ -257,7 +257,7 @@ def _carried_out(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSessio
                 strategy=f"replay {trial.id}" + (f": {trial.fix}" if trial.fix else "")
             )
             batch = _batch(prepared, table, lake, trial, time.monotonic() - started)
-            commit(prepared, batch, Target(ungated, lake, spark), transaction)
+            commit(prepared, batch, Context(ungated, lake, spark), transaction)
         if table.source:
             files = chosen(spark, table, lake, trial).select("source_file").distinct().collect()
             retell(spark, table, lake, [row[0] for row in files if row[0]], trial.run_id)

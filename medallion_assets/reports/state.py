@@ -63,7 +63,7 @@ def _commit(entry: dict[str, Any]) -> dict[str, Any]:
         "version": entry.get("version"),
         "time": _time(entry["timestamp"]),
         "operation": entry.get("operation"),
-        "rows_written": metrics.get("numOutputRows"),
+        "rows_written": metrics.get("numOutputRows", metrics.get("num_added_rows")),
         "batch": _position(note),
         "run": note.get("run_id"),
     }

@@ -22,6 +22,7 @@ from medallion_assets.replay.replay import finish_replay, is_pending
 from medallion_assets.runtime.failures import failure_text
 from medallion_assets.runtime.query import take_new_rows
 from medallion_assets.runtime.static_changes import why_not
+from medallion_assets.runtime.write import Context
 from medallion_assets.sources.load import catch_up
 
 Done = tuple[str, list[Batch]]
@@ -79,14 +80,14 @@ def refresh(
         GateClosed: The table has a gate, and a check that blocks does not hold.
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
-    with sole_writer(table, lake):
+    with sole_writer(table, lake), log.read_once():
         take_arrivals(table, lake)
         if again:
             take_arrivals(table, lake, again)
         skipped, done = take_new(table, lake, spark, run_id, trigger)
         take_away(table, lake)
-    seconds = time.monotonic() - started
-    return Refresh(table.key, skipped, tuple(done), log.version(lake.path(table)), seconds, run_id)
+        version = log.version(lake.path(table))
+    return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
 
 
 def take_new(
@@ -117,16 +118,15 @@ def _taken_now(
 ) -> Done:
     """Take what is new, in place."""
     done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
-    skipped = "" if done else why_not(table, lake)
-    done += [] if why_not(table, lake) else take_new_rows(table, lake, spark(), run_id, trigger)
-    for flow in table.flows:
-        if not why_not(flow, lake):
-            done, skipped = [*done, *take_new_rows(flow, lake, spark(), run_id, trigger)], ""
+    reasons = []
+    for stream in (table, *table.flows):
+        reasons.append(why_not(stream, lake))
+        done += [] if reasons[-1] else take_new_rows(Context(stream, lake, spark(), run_id), trigger)
     if any(batch.missing for batch in done):
         # A file that was mended after a failed batch is known to have changed only once it is read.
         take_arrivals(table, lake)
-        done += [] if why_not(table, lake) else take_new_rows(table, lake, spark(), run_id, trigger)
-    return skipped, done
+        done += [] if why_not(table, lake) else take_new_rows(Context(table, lake, spark(), run_id), trigger)
+    return "" if done or not all(reasons) else reasons[0], done
 
 
 NEWEST_REFUSALS = """
@@ -193,9 +193,10 @@ def _outcome(
     table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
 ) -> Outcome:
     try:
-        done = refresh(table, lake, spark, run_id, trigger)
-        error = nothing_loaded(table, lake, done)
-        return Outcome(table, done, balance(table, lake), tuple(verdicts(table, lake)), error)
+        with log.read_once():
+            done = refresh(table, lake, spark, run_id, trigger)
+            error = nothing_loaded(table, lake, done)
+            return Outcome(table, done, balance(table, lake), tuple(verdicts(table, lake)), error)
     except Exception as error:
         # One table's failure must not keep the tables beside it from their data.
         return Outcome(table, None, None, error=failure_text(table, lake, error))

@@ -18,7 +18,8 @@ from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
-from medallion_assets.runtime.write import Prepared, Target, commit, prepare_rows, refuse_changed_columns
+from medallion_assets.runtime.write import Context, Prepared, commit, prepare_rows, refuse_changed_columns
+from medallion_assets.session.frames import is_local
 from medallion_assets.sources.load import files_of, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import PROVENANCE
@@ -42,7 +43,7 @@ def write_files(
         batch = _batch(loaded, prepared.counts, table, versions.upto, time.monotonic() - started)
         batch = replace(batch, kept=sorted(kept), run_id=transaction.run_id)
         signed = with_metadata(transaction, loaded.facts)
-        done.append(commit(prepared, batch, Target(table, lake, spark), signed))
+        done.append(commit(prepared, batch, Context(table, lake, spark), signed))
         return prepared.counts
 
     place = load_target_of(table, lake)
@@ -63,13 +64,13 @@ def _prepared(
         learns = table.source is not None and table.source.learns
         unknown = {name for name, _ in log.schema(lake.path(table))} - {*rows.columns} if learns else ()
         refuse_changed_columns(shaped, table, lake, unknown)
-        return prepare_rows(shaped, table, None, replace_where)
+        return prepare_rows(shaped, table, None, is_local(rows), replace_where)
     except Exception as error:
         query = partial(shaped_records, table=table, transaction=transaction)
         isolated = without_poison(rows, query, error, table, lake, transaction)
         if isolated is None:
             raise
-    rest = prepare_rows(shaped_records(isolated.rest, table, transaction), table, None, replace_where)
+    rest = prepare_rows(shaped_records(isolated.rest, table, transaction), table, None, False, replace_where)
     counts = {**rest.counts, "quarantine": rest.counts["quarantine"] + isolated.held}
     return rest._replace(counts=counts)
 

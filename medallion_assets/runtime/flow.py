@@ -27,7 +27,7 @@ from medallion_assets.quality.judge import OUTCOMES
 from medallion_assets.quarantine.poison import parted, sound, take_out_gone, without_poison
 from medallion_assets.quarantine.repairs import as_text
 from medallion_assets.runtime.strategy import MicroBatch, Strategy, choose_strategy
-from medallion_assets.runtime.write import Prepared, Target, Write, commit
+from medallion_assets.runtime.write import Context, Prepared, Write, commit
 from medallion_assets.sources.quarantine import GAVE_NO_ROW, QUERY, shaped
 
 
@@ -69,12 +69,12 @@ def write_changes(
     rows: DataFrame, table: Table, lake: Lake, versions: VersionRange, transaction: Transaction
 ) -> Batch:
     """Write what a range of upstream's changes means for the table (``CHANGE_COLUMNS`` among the rows)."""
-    started, target = time.monotonic(), Target(table, lake, rows.sparkSession)
+    started, context = time.monotonic(), Context(table, lake, rows.sparkSession)
     if not changes.moves_data(lake.upstream_log(table), versions):
         nothing = Prepared({}, "nothing changed: files were moved", lambda lake, transaction: None)
         statics = last_static_versions(table, lake)
         batch = batch_of(nothing, table, versions.upto, statics, transaction.run_id, 0.0)
-        return commit(nothing, batch, target, transaction)
+        return commit(nothing, batch, context, transaction)
     statics = batch_versions(table, lake, transaction.before)
     prepared = _prepared(MicroBatch(rows, versions, transaction, statics), table, lake)
     seconds = time.monotonic() - started
@@ -82,12 +82,12 @@ def write_changes(
     if table.output_mode == "incremental":
         # No row of an aggregate is judged: upstream's log says what came, the commit's own what was written.
         batch = replace(batch, read=rows_brought(lake.upstream_log(table), versions), written=-1)
-    return commit(prepared, replace(batch, whole=versions.after < 0), target, transaction)
+    return commit(prepared, replace(batch, whole=versions.after < 0), context, transaction)
 
 
-def whole_upstream(table: Table, lake: Lake, target: Target, version: int) -> DataFrame:
+def whole_upstream(context: Context, version: int) -> DataFrame:
     """Return all of upstream's rows, as it was at a version, as changes that bring them."""
-    rows = at_version(target.spark, lake.upstream_log(table), version)
+    rows = at_version(context.spark, context.lake.upstream_log(context.table), version)
     return _as_changes(rows, rows.limit(0))
 
 

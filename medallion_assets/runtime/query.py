@@ -2,21 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from medallion_assets.declare.errors import GateClosed
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch, write_json
 from medallion_assets.delta.changes import VersionRange, added, as_commits, as_stream, only_appends
-from medallion_assets.delta.commit import with_metadata
+from medallion_assets.delta.checksum import write_checksums
+from medallion_assets.delta.commit import Transaction, with_metadata
 from medallion_assets.delta.position import app_id
 from medallion_assets.delta.rollback import roll_back
-from medallion_assets.delta.stream import Trigger, run_streaming_query
+from medallion_assets.delta.stream import Query, State, Trigger, run_streaming_query
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import (
@@ -34,8 +36,8 @@ from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import whole_upstream, write_changes
 from medallion_assets.runtime.stateful import failed_batch, read_through, set_aside, with_states, write_groups
-from medallion_assets.runtime.static_changes import is_behind, moved_statics, take_statics
-from medallion_assets.runtime.write import Target
+from medallion_assets.runtime.static_changes import is_behind, take_statics
+from medallion_assets.runtime.write import Context
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
 
@@ -43,22 +45,22 @@ CLOSING = 1000
 """More micro-batches that only close windows than ever follow one upstream version."""
 
 
-def take_new_rows(
-    table: Table, lake: Lake, spark: SparkSession, run_id: str, trigger: Trigger
-) -> list[Batch]:
+def take_new_rows(context: Context, trigger: Trigger) -> list[Batch]:
     """Take what is new upstream through the table's query; gives what each micro-batch did.
 
     Raises:
         ExpectationFailed: A row broke an expectation that says ``fail``.
         RefreshFailed: A micro-batch could not be written; it was not committed.
     """
+    table, lake, spark = context.table, context.lake, context.spark
     newest, there = log.version(lake.upstream_log(table)), log.exists(lake.path(table))
     try:
-        roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
+        roll_back(spark, lake.path(table), lake.quarantine(table), context.run_id)
         done = []
         if newest is not None and is_behind(table, lake, newest):
-            done = _streamed(table, lake, spark, run_id, trigger, _must_rebuild(table, lake, newest))
-        done += _follow_statics(table, lake, spark, run_id)
+            rebuild = _must_rebuild(table, lake, newest)
+            done = StreamRun(context, epoch(table, lake) + rebuild, rebuild).run(trigger)
+        done += take_statics(context)
     except Exception as error:
         raise explained(table, lake, error) from error
     if done and not there:
@@ -66,29 +68,30 @@ def take_new_rows(
     return done
 
 
-def take_all_rows(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
+def take_all_rows(context: Context) -> list[Batch]:
     """Rewrite the table from all of upstream in one commit, which begins an epoch.
 
     Raises:
         GateClosed: The table has a gate, and a check that blocks does not hold; it is as it was.
         RefreshFailed: It could not be made; it is as it was.
     """
-    roll_back(spark, lake.path(table), lake.quarantine(table), run_id)
-    return rewrite(table, lake, spark, run_id, {FULL_REFRESH: True})
+    path, quarantine = context.lake.path(context.table), context.lake.quarantine(context.table)
+    roll_back(context.spark, path, quarantine, context.run_id)
+    return rewrite(context, {FULL_REFRESH: True})
 
 
-def rewrite(
-    table: Table, lake: Lake, spark: SparkSession, run_id: str, told: Mapping[str, Any] = MappingProxyType({})
-) -> list[Batch]:
+def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
     """Do what ``take_all_rows`` does, with the quarantine as it is; ``told`` joins the commit's metadata."""
+    table, lake = context.table, context.lake
     newest = log.version(lake.upstream_log(table))
     if newest is None:
         return []
     try:
+        in_epoch = epoch(table, lake) + 1
         if table.stateful:
-            return _streamed(table, lake, spark, run_id, "availableNow", True, told)
-        signed = with_metadata(transaction(table, lake, newest, run_id, epoch(table, lake) + 1), told)
-        rows = whole_upstream(table, lake, Target(table, lake, spark), newest)
+            return StreamRun(context, in_epoch, True, told).run("availableNow")
+        signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), told)
+        rows = whole_upstream(context, newest)
         return [write_changes(rows, table, lake, VersionRange(-1, newest), signed)]
     except Exception as error:
         raise explained(table, lake, error) from error
@@ -103,85 +106,104 @@ def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
     return not grows or not checkpoint_agrees(table, lake)
 
 
-def _streamed(
-    table: Table,
-    lake: Lake,
-    spark: SparkSession,
-    run_id: str,
-    trigger: Trigger,
-    rebuild: bool,
-    told: Mapping[str, Any] = MappingProxyType({}),
-) -> list[Batch]:
-    """Run the streaming query over what is new; gives its micro-batches.
+@dataclass(frozen=True)
+class StreamRun:
+    """One run of a table's streaming query: what is new, each micro-batch one commit.
 
-    Args:
-        table: The table.
-        lake: Where it is.
-        spark: The session.
-        run_id: Who asked.
-        trigger: ``availableNow`` or ``once``.
+    Attributes:
+        context: The table, its lake, the session and who asked.
+        epoch: The epoch its commits belong to.
         rebuild: True for all of upstream, in place of what the table has.
-        told: Joins the metadata of the first commit.
+        told: Joins the metadata of the first commit of a rebuild.
+        done: What each micro-batch did, by its number.
+        others: Batches that took changed static inputs in between.
     """
-    checkpoint, in_epoch = lake.state(table, "checkpoint"), epoch(table, lake) + rebuild
-    done: dict[int, Batch] = {}
-    others: list[Batch] = []
 
-    def at() -> int:
-        return position(table, lake) if epoch(table, lake) == in_epoch else -1
+    context: Context
+    epoch: int
+    rebuild: bool
+    told: Mapping[str, Any] = field(default_factory=dict)
+    done: dict[int, Batch] = field(default_factory=dict)
+    others: list[Batch] = field(default_factory=list)
 
-    def write(rows: DataFrame, number: int) -> None:
-        upto = progress.offset_of(checkpoint, number)
-        repeats = _closing(checkpoint, number) if table.stateful else 0
-        app = f"{app_id(table.key, in_epoch, table.flow)}/closing" if repeats else ""
-        version = upto * CLOSING + repeats if repeats else upto
-        signed = transaction(table, lake, version, run_id, in_epoch, app)
-        if signed.committed_to(lake.path(table)) or (not repeats and upto <= at()):
-            if table.stateful:
-                read_through(rows)
-            return
-        if not table.source and not table.stateful and any(moved_statics(table, lake)):
-            # What is there goes first, so that new rows meet the version it was joined with.
-            others.extend(_follow_statics(table, lake, spark, run_id))
-            signed = transaction(table, lake, version, run_id, in_epoch, app)
-        versions = VersionRange(upto if repeats else at(), upto)
-        if table.source:
-            done[number] = write_files(rows, table, lake, versions, signed)
-        elif table.stateful:
-            signed = with_metadata(signed, told) if number == 0 else signed
-            done[number] = write_groups(rows, table, lake, versions, number, signed)
-        else:
-            done[number] = write_changes(rows, table, lake, versions, signed)
+    @property
+    def checkpoint(self) -> Path:
+        """The query's checkpoint."""
+        return self.context.lake.state(self.context.table, "checkpoint")
 
-    closes = table.watermarked and table.output_mode == "append"
-    with _own_checkpoint(table, lake, rebuild, in_epoch):
+    def position(self) -> int:
+        """Return the upstream version the table is at in this run's epoch, -1 before its first commit."""
+        table, lake = self.context.table, self.context.lake
+        return position(table, lake) if epoch(table, lake) == self.epoch else -1
+
+    def signed(self, version: int, app: str = "") -> Transaction:
+        """Return the transaction that brings the table to an upstream version."""
+        return transaction(
+            self.context.table, self.context.lake, version, self.context.run_id, self.epoch, app
+        )
+
+    def run(self, trigger: Trigger) -> list[Batch]:
+        """Run the query to its end, and return its micro-batches."""
+        table, lake = self.context.table, self.context.lake
+        with _own_checkpoint(table, lake, self.rebuild, self.epoch):
+            states = self._states(trigger)
+        batches = with_states(self.done, states)
+        if table.stateful and batches:
+            last = batches[-1]
+            write_json(lake.state(table, STATE), {
+                "position": last.position, "watermark": last.watermark, "open_groups": last.open_groups,
+                "state_bytes": last.state_bytes,
+            })  # fmt: skip
+        return [*self.others, *batches]
+
+    def _states(self, trigger: Trigger) -> dict[int, State]:
+        """Run the query, again where rows it fails on could be put into quarantine."""
+        table, lake = self.context.table, self.context.lake
+        closes = table.watermarked and table.output_mode == "append"
+        mode = table.output_mode if table.stateful else "append"
+        query = Query(self.checkpoint, table.key, mode, trigger, closes)
         while True:
-            rows = _rows(table, lake, spark, -1 if rebuild else position(table, lake))
+            rows = _rows(self.context, -1 if self.rebuild else position(table, lake))
             try:
-                states = run_streaming_query(
-                    rows, write, checkpoint, table.key, _spark_mode(table), trigger, closes
-                )
-                break
+                return run_streaming_query(rows, self._write, query)
             except GateClosed:
                 # Mended upstream, the batch is another one.
-                progress.unplan(checkpoint)
+                progress.unplan(self.checkpoint)
                 raise
             except Exception as error:
                 number = failed_batch(table, lake) if table.stateful else None
                 if number is None:
                     raise
-                upto = progress.offset_of(checkpoint, number)
-                signed = transaction(table, lake, upto, run_id, in_epoch)
-                if not set_aside(table, lake, spark, error, VersionRange(at(), upto), signed):
+                upto = progress.offset_of(self.checkpoint, number)
+                versions = VersionRange(self.position(), upto)
+                if not set_aside(self.context, error, versions, self.signed(upto)):
                     raise
-    batches = with_states(done, states)
-    if table.stateful and batches:
-        last = batches[-1]
-        write_json(lake.state(table, STATE), {
-            "position": last.position, "watermark": last.watermark, "open_groups": last.open_groups,
-            "state_bytes": last.state_bytes,
-        })  # fmt: skip
-    return [*others, *batches]
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        """Commit a micro-batch, unless the table has it already."""
+        table, lake = self.context.table, self.context.lake
+        upto = progress.offset_of(self.checkpoint, number)
+        repeats = _closing(self.checkpoint, number) if table.stateful else 0
+        app = f"{app_id(table.key, self.epoch, table.flow)}/closing" if repeats else ""
+        version = upto * CLOSING + repeats if repeats else upto
+        signed = self.signed(version, app)
+        if signed.committed_to(lake.path(table)) or (not repeats and upto <= self.position()):
+            if table.stateful:
+                read_through(rows)
+            return
+        followed = [] if table.source or table.stateful else take_statics(self.context)
+        if followed:
+            # What is there goes first, so that new rows meet the version it was joined with.
+            self.others.extend(followed)
+            signed = self.signed(version, app)
+        versions = VersionRange(upto if repeats else self.position(), upto)
+        if table.source:
+            self.done[number] = write_files(rows, table, lake, versions, signed)
+        elif table.stateful:
+            signed = with_metadata(signed, self.told) if number == 0 else signed
+            self.done[number] = write_groups(rows, table, lake, versions, number, signed)
+        else:
+            self.done[number] = write_changes(rows, table, lake, versions, signed)
 
 
 @contextmanager
@@ -222,19 +244,12 @@ def _closing(checkpoint: Path, number: int) -> int:
     return count
 
 
-def _spark_mode(table: Table) -> str:
-    return table.output_mode if table.stateful else "append"
-
-
-def _follow_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> list[Batch]:
-    """Take what changed in static inputs that are retried or followed."""
-    return list(take_statics(table, lake, spark, run_id)) if any(moved_statics(table, lake)) else []
-
-
-def _rows(table: Table, lake: Lake, spark: SparkSession, after: int) -> DataFrame:
+def _rows(context: Context, after: int) -> DataFrame:
+    table, lake, spark = context.table, context.lake, context.spark
     upstream, checkpoint = lake.upstream_log(table), lake.state(table, "checkpoint")
     if table.source:
         look_ahead(load_target_of(table, lake), after)
+        write_checksums(upstream)
         # One ledger commit is one micro-batch: discovery has cut them to size.
         return as_commits(spark, upstream, after, checkpoint)
     # A query with state began with all of upstream, and may have to repeat its first micro-batch.

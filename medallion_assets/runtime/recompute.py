@@ -2,9 +2,6 @@
 
 Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
 so that a change reaches the table however it came about, and doing it twice is doing it once.
-
-Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
-so that a change reaches the table however it came about, and doing it twice is doing it once.
 """
 
 from collections.abc import Mapping, Sequence

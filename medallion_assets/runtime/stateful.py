@@ -17,7 +17,7 @@ from medallion_assets.declare.layout import laid_out
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import changes, log, progress, working
 from medallion_assets.delta.batches import Batch
-from medallion_assets.delta.changes import VersionRange, rows_brought
+from medallion_assets.delta.changes import VersionRange, brings_few, rows_brought
 from medallion_assets.delta.commit import Transaction, append, upsert
 from medallion_assets.delta.stream import State
 from medallion_assets.lake.paths import Lake
@@ -34,7 +34,8 @@ from medallion_assets.quarantine.poison import (
 )
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.runtime.failures import explained
-from medallion_assets.runtime.write import Prepared, Target, commit, joining
+from medallion_assets.runtime.write import Context, Prepared, commit, joining
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed_whole
 from medallion_assets.sources.quarantine import LATE, QUERY, REPLAYED, shaped
 
 Half = Callable[[Lake, Transaction], None]
@@ -86,24 +87,16 @@ def _settled(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
     return entries.select("entry_id", F.lit(REPLAYED).alias("status"), F.lit(SETTLES).alias(STEP))
 
 
-def set_aside(
-    table: Table,
-    lake: Lake,
-    spark: SparkSession,
-    error: Exception,
-    versions: VersionRange,
-    transaction: Transaction,
-) -> bool:
+def set_aside(context: Context, error: Exception, versions: VersionRange, transaction: Transaction) -> bool:
     """Put the rows into quarantine that the query failed on in a batch; false where it was not rows.
 
     Args:
-        table: The table.
-        lake: Where it is.
-        spark: The session.
+        context: The table, its lake and the session.
         error: Why the batch failed.
         versions: The upstream versions of the batch.
         transaction: The batch that failed.
     """
+    table, lake, spark = context.table, context.lake, context.spark
     if not isinstance(explained(table, lake, error), RefreshFailed):
         return False
     taken = _rows_of(spark, table, lake, versions)
@@ -188,7 +181,9 @@ def write_groups(
     left_out, exchange = prepare_left_out(spark, table, lake, versions)
     merges = table.output_mode == "update" and number > 0
     # Read twice, a stateful query runs twice and counts its rows double; a MERGE reads its source twice.
-    if merges or table.write_audit_publish:
+    if _gives_few(table, lake, versions):
+        rows = computed_whole(rows)
+    elif merges or table.write_audit_publish:
         rows.persist().count()
 
     def write(target: Lake, signed: Transaction) -> None:
@@ -211,7 +206,16 @@ def write_groups(
         run_id=transaction.run_id,
     )
     prepared = Prepared({}, table.output_mode, write, (rows,) if rows.is_cached else ())
-    return commit(prepared, batch, Target(table, lake, spark), transaction)
+    return commit(prepared, batch, Context(table, lake, spark), transaction)
+
+
+def _gives_few(table: Table, lake: Lake, versions: VersionRange) -> bool:
+    """Return true where the groups that are there and those that new rows begin are few."""
+    # Of closed windows any number can be given at once: only the state knows them.
+    if table.output_mode == "append" or not brings_few(lake.upstream_log(table), versions):
+        return False
+    rows, size = log.rows_and_bytes(lake.path(table))
+    return rows + rows_brought(lake.upstream_log(table), versions) <= FEW_ROWS and size <= FEW_BYTES
 
 
 def _write(rows: DataFrame, table: Table, target: Lake, number: int, transaction: Transaction) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import CheckpointMismatch
@@ -28,7 +28,7 @@ from medallion_assets.lake.position import (
 from medallion_assets.quarantine.quarantined import JUDGED
 from medallion_assets.runtime.flow import batch_of
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
-from medallion_assets.runtime.write import Target, commit
+from medallion_assets.runtime.write import Context, commit
 from medallion_assets.sources.quarantine import JOIN, OPEN
 
 
@@ -55,32 +55,35 @@ def _followed(table: Table) -> Iterator[tuple[str, Table]]:
             yield name, read.table
 
 
-def take_statics(table: Table, lake: Lake, spark: SparkSession, run_id: str) -> Iterator[Batch]:
+def take_statics(context: Context) -> list[Batch]:
     """Recompute the rows that changed static rows reach; gives a batch for each input."""
-    for moved in list(moved_statics(table, lake)) if position(table, lake) >= 0 else ():
-        yield _taken(table, lake, spark, moved, run_id)
+    moved = list(moved_statics(context.table, context.lake))
+    is_begun = bool(moved) and position(context.table, context.lake) >= 0
+    return [_taken(context, one) for one in moved] if is_begun else []
 
 
-def _taken(table: Table, lake: Lake, spark: SparkSession, moved: Moved, run_id: str) -> Batch:
+def _taken(context: Context, moved: Moved) -> Batch:
+    table, lake, spark = context.table, context.lake, context.spark
     started, upto = time.monotonic(), position(table, lake)
     app = static_app_id(table.key, epoch(table, lake), moved.name, table.flow)
-    signed = transaction(table, lake, moved.versions.upto, run_id, app=app)
+    signed = transaction(table, lake, moved.versions.upto, context.run_id, app=app)
     old = batch_versions(table, lake, signed.before) | last_static_versions(table, lake)
     old |= followed_statics(table, lake)
     new = old | {moved.name: moved.versions.upto}
-    keys = _reached(spark, table, lake, moved.read, moved.versions)
+    keys = _reached(context, moved)
     scope = RecomputeScope(keys, VersionRange(upto, upto), new, old)
     prepared = prepare_recompute(spark, table, lake, scope)
     prepared = prepared._replace(strategy=f"recomputed for the rows that {moved.name} now knows otherwise")
-    batch = batch_of(prepared, table, upto, new, run_id, time.monotonic() - started)
-    return commit(prepared, batch, Target(table, lake, spark), signed)
+    batch = batch_of(prepared, table, upto, new, context.run_id, time.monotonic() - started)
+    return commit(prepared, batch, context, signed)
 
 
-def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, versions: VersionRange) -> DataFrame:
+def _reached(context: Context, change: Moved) -> DataFrame:
     """Return the table's keys whose rows, waiting or written, are joined with a changed static row."""
+    table, lake, spark, read = context.table, context.lake, context.spark, change.read
     assert read.table is not None
-    moved = changes.changed(spark, lake.path(read.table), versions).select(*read.on).distinct()
-    found = _waiting(spark, table, lake, read, moved)
+    moved = changes.changed(spark, lake.path(read.table), change.versions).select(*read.on).distinct()
+    found = _waiting(context, read, moved)
     if read.follow:
         stands = spark.read.format("delta").load(str(lake.path(table)))
         rejoined = stands.join(moved, list(read.on), "left_semi").select(*table.unique_by)
@@ -91,7 +94,8 @@ def _reached(spark: SparkSession, table: Table, lake: Lake, read: Read, versions
     return found.distinct().localCheckpoint()
 
 
-def _waiting(spark: SparkSession, table: Table, lake: Lake, read: Read, moved: DataFrame) -> DataFrame | None:
+def _waiting(context: Context, read: Read, moved: DataFrame) -> DataFrame | None:
+    table, lake, spark = context.table, context.lake, context.spark
     path = lake.quarantine(table)
     if not log.exists(path):
         return None

@@ -198,7 +198,8 @@ def _appended(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
     existing = at_version(spark, lake.path(table), own) if asks and own is not None else None
     rows = derived(changes.added(batch.rows), table, lake, batch.static_versions)
     refuse_changed_columns(rows, table, lake)
-    return prepare_rows(rows, table, existing)
+    few = changes.brings_few(lake.upstream_log(table), batch.versions)
+    return prepare_rows(rows, table, existing, few)
 
 
 def _recomputed(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:

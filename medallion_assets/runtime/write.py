@@ -24,6 +24,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds, written_columns
 from medallion_assets.quality.verdicts import refuse_unfit
 from medallion_assets.quarantine.quarantined import append_refused
+from medallion_assets.session.frames import computed
 from medallion_assets.sources.schema_versions import WIDENING
 
 WIDER = ("tinyint", "smallint", "int", "bigint")
@@ -146,15 +147,23 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a batch goes."""
+class Context:
+    """What a refresh works on: made once, and passed to all that take part.
+
+    Attributes:
+        table: The table, or one of its flows.
+        lake: Where it is.
+        spark: The session.
+        run_id: Who asked.
+    """
 
     table: Table
     lake: Lake
     spark: SparkSession
+    run_id: str = ""
 
 
-def commit(prepared: Prepared, batch: Batch, target: Target, transaction: Transaction) -> Batch:
+def commit(prepared: Prepared, batch: Batch, context: Context, transaction: Transaction) -> Batch:
     """Commit a batch, and return it with its totals.
 
     A table with a gate is written into a staged clone first and judged there; the real table gets the same
@@ -163,19 +172,19 @@ def commit(prepared: Prepared, batch: Batch, target: Target, transaction: Transa
     Raises:
         GateClosed: A check that blocks does not hold; nothing was published.
     """
-    table, lake = target.table, target.lake
+    table, lake, spark = context.table, context.lake, context.spark
     path = lake.path(table)
     whole = stamp(transaction, path, table.flow, batch)
     try:
         if table.write_audit_publish:
             try:
-                with staged(table, lake, target.spark) as stage:
-                    _write(prepared, target.spark, stage, table, whole)
+                with staged(table, lake, spark) as stage:
+                    _write(prepared, spark, stage, table, whole)
                     refuse_unfit(table, stage)
             except BaseException:
-                roll_back(target.spark, path, lake.quarantine(table), transaction.run_id)
+                roll_back(spark, path, lake.quarantine(table), transaction.run_id)
                 raise
-        _write(prepared, target.spark, lake, table, whole)
+        _write(prepared, spark, lake, table, whole)
     finally:
         prepared.let_go()
     done = newest(path, table.flow)
@@ -191,7 +200,7 @@ def _write(
 
 
 def prepare_rows(
-    rows: DataFrame, table: Table, existing: DataFrame | None, replace_where: str = ""
+    rows: DataFrame, table: Table, existing: DataFrame | None, few: bool, replace_where: str = ""
 ) -> Prepared:
     """Judge rows that are appended: good ones to the table, refused ones to its quarantine.
 
@@ -199,12 +208,15 @@ def prepare_rows(
         rows: What the query gave.
         table: The table.
         existing: The table before the batch, None where no rule asks for it.
+        few: They are made of so few rows that they may be computed into memory.
         replace_where: SQL predicate on rows of the table that the new ones replace.
 
     Raises:
         ExpectationFailed: More rows broke a rule than it allows; nothing was written.
     """
-    verdict = judged(rows, table, existing).persist()
+    asked = judged(rows, table, existing)
+    values = computed(asked) if few else None
+    verdict = asked.persist() if values is None else values
     try:
         counts = counted(verdict, table)
         refuse_beyond_bounds(counts, table)
@@ -219,4 +231,4 @@ def prepare_rows(
         append_refused(verdict, counts, table, lake.quarantine(table), transaction)
         append(good, path, transaction, replace_where=replace_where)
 
-    return Prepared(counts, "appended", write, (verdict,))
+    return Prepared(counts, "appended", write, (verdict,) if values is None else ())

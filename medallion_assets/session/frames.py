@@ -1,6 +1,7 @@
-"""Small frames of rows that Python holds."""
+"""Small frames: of rows that Python holds, and of rows that were computed once and are values since."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -30,3 +31,72 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], columns: str
 def frame_of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return an Arrow table as a frame."""
     return spark.createDataFrame(table)
+
+
+FEW_ROWS = 10_000
+FEW_BYTES = 4 << 20
+"""Of Parquet: what is read of a log's statistics before rows are computed into memory."""
+
+PARTITIONS_FIRST = "spark.sql.limit.initialNumPartitions"
+
+
+def computed(frame: DataFrame) -> DataFrame | None:
+    """Return the frame's rows as values, computed in one job; None where they are more than ``FEW_ROWS``.
+
+    What only selects or filters values is computed with the plan: it starts no job (``is_local``).
+    """
+    spark = frame.sparkSession
+    before = spark.conf.get(PARTITIONS_FIRST, None)
+    # A limit would look at one partition first, at some more in a second job, and so on.
+    spark.conf.set(PARTITIONS_FIRST, str(FEW_ROWS))
+    try:
+        rows = frame._jdf.queryExecution().executedPlan().executeTake(FEW_ROWS + 1)
+    finally:
+        spark.conf.unset(PARTITIONS_FIRST) if before is None else spark.conf.set(PARTITIONS_FIRST, before)
+    return None if len(rows) > FEW_ROWS else _of_rows(rows, frame)
+
+
+def computed_whole(frame: DataFrame) -> DataFrame:
+    """Return all of a frame's rows as values; state that computing them leaves behind is whole, too."""
+    return _of_rows(frame._jdf.queryExecution().executedPlan().executeCollect(), frame)
+
+
+def _of_rows(rows: Any, frame: DataFrame) -> DataFrame:
+    jvm: Any = frame.sparkSession._jvm
+    data = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows)
+    output = frame._jdf.queryExecution().analyzed().output()
+    plans = jvm.org.apache.spark.sql.catalyst.plans.logical
+    relation = plans.LocalRelation(output, data, False, jvm.scala.Option.apply(None))
+    return _of_plan(relation, frame.sparkSession)
+
+
+def copied(values: DataFrame, spark: SparkSession) -> DataFrame:
+    """Return a session's frame of the same values, whose columns are others: both can be joined."""
+    return _of_plan(values._jdf.queryExecution().analyzed().newInstance(), spark)
+
+
+def is_local(frame: DataFrame) -> bool:
+    """Return true where a frame's rows are values already: to collect them starts no job."""
+    query = frame._jdf.queryExecution()
+    leaves = query.analyzed().collectLeaves()
+    # Any other frame is not to be optimized twice: that lists the files of its tables.
+    if {leaves.apply(at).nodeName() for at in range(leaves.size())} != {"LocalRelation"}:
+        return False
+    return bool(query.optimizedPlan().nodeName() == "LocalRelation")
+
+
+def arrow_of(values: DataFrame) -> pa.Table:
+    """Return values (``is_local``) as an Arrow table, by Spark's own conversion."""
+    plan, jvm = values._jdf.queryExecution().optimizedPlan(), values.sparkSession._jvm
+    arrow: Any = jvm.org.apache.spark.sql.execution.arrow  # type: ignore[union-attr]
+    batches = getattr(getattr(arrow, "ArrowConverters$"), "MODULE$").toBatchWithSchemaIterator(
+        plan.data().iterator(), values._jdf.schema(), FEW_ROWS + 1, 1 << 40, "UTC", True, False
+    )
+    if not batches.hasNext():
+        return to_arrow_schema(values.schema, timezone="UTC").empty_table()
+    return pa.ipc.open_stream(bytes(batches.next())).read_all()
+
+
+def _of_plan(plan: Any, spark: SparkSession) -> DataFrame:
+    jvm: Any = spark._jvm
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import quoted
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed, is_local
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.formats.parsed_files import ParsedFiles
 from medallion_assets.sources.formats.text_files import are_for_executors, parse_text_files
@@ -165,9 +167,11 @@ def load_whole(
     growth, records = records_with_schema(spark, files, place, staging, transaction)
     if source.malformed == "FAILFAST":
         refuse_malformed(records, source)
-    records = records.persist()
+    is_small = sum(f.size for f in files) <= FEW_BYTES and sum(f.records for f in files) <= FEW_ROWS
+    values = computed(records) if is_small else None
+    records = records.persist() if values is None else values
     try:
-        facts = {name: int(n) for name, n in records.agg(*_facts(source)).collect()[0].asDict().items()}
+        facts = _facts(records, source)
         loaded = replace(
             known,
             files=len(files),
@@ -192,9 +196,16 @@ def kept_records(records: DataFrame, source: Source) -> DataFrame:
     return records.where("_reason IS NULL").drop(*OF_REFUSED)
 
 
-def _facts(source: Source) -> list[Column]:
-    rescued = F.count(source.rescued) if source.rescued else F.count_if(F.lit(False))
-    return [F.count_if(F.col("_reason").isNotNull()).alias("malformed"), rescued.alias("rescued")]
+def _facts(records: DataFrame, source: Source) -> dict[str, int]:
+    """Return how many records could not be rows, and how many have rescued data."""
+    told = {"malformed": F.col("_reason").isNotNull(), "rescued": F.lit(False)}
+    if source.rescued:
+        told["rescued"] = F.col(quoted(source.rescued)).isNotNull()
+    if is_local(records):
+        rows = records.select(*(value.alias(name) for name, value in told.items())).collect()
+        return {name: sum(row[name] for row in rows) for name in told}
+    counted = records.agg(*(F.count_if(value).alias(name) for name, value in told.items()))
+    return {name: int(n) for name, n in counted.collect()[0].asDict().items()}
 
 
 def _rows(records: DataFrame, source: Source, transaction: Transaction) -> DataFrame:

@@ -16,7 +16,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.rollback import check_format, roll_back, unfinished
-from medallion_assets.delta.stream import run_streaming_query
+from medallion_assets.delta.stream import Query, run_streaming_query
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
@@ -185,7 +185,8 @@ def _stream(
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
     look_ahead(place, position)
-    run_streaming_query(as_commits(spark, place.ledger, position, checkpoint), write, checkpoint, place.key)
+    rows = as_commits(spark, place.ledger, position, checkpoint)
+    run_streaming_query(rows, write, Query(checkpoint, place.key))
 
 
 def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:

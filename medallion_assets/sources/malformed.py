@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, NumericType, StructField, StructType
 
 from medallion_assets.delta.commit import Transaction, append, signed
 from medallion_assets.delta.names import literal, quoted
-from medallion_assets.session.frames import frame_of, frame_of_table
+from medallion_assets.session.frames import frame_of, frame_of_table, is_local
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import BatchRefused, MalformedRecord
 from medallion_assets.sources.formats.csv_blocks import Block, Refused
@@ -49,7 +49,8 @@ def write_malformed(
 ) -> None:
     """Write malformed records to where the source wants them besides the table."""
     source = place.source
-    bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file").persist()
+    bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file")
+    bad = bad if is_local(bad) else bad.persist()
     if source.bad_records_path and source.malformed != "DROPMALFORMED":
         # A relative path lies in the pipeline's folder of the lake.
         export(bad, place.path.parent.parent / source.bad_records_path, files)

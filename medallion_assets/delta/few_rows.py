@@ -1,0 +1,78 @@
+"""A write of few rows that are values already, committed by ``deltalake``: no Spark job, no plan.
+
+Spark takes two jobs and most of a second for any commit, however few its rows. The commit is the same in all
+that anyone asks of it: rows, identifier, metadata, statistics. A second writer of the same identifier fails.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from deltalake import CommitProperties, write_deltalake
+from deltalake import Transaction as DeltaTransaction
+from deltalake.exceptions import CommitFailedError, SchemaMismatchError
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType, VariantType
+
+from medallion_assets.delta import log
+from medallion_assets.delta.checksum import write_checksums
+from medallion_assets.session.frames import arrow_of, is_local
+from medallion_assets.storage.lease import check_held
+
+if TYPE_CHECKING:
+    from medallion_assets.delta.commit import Transaction
+
+Mode = Literal["append", "overwrite"]
+
+PLAIN = {"changeDataFeed", "invariants", "appendOnly"}
+"""Features of a table that ask nothing of who appends to it."""
+
+KNOWN_PROPERTIES = {"delta.enableChangeDataFeed"}
+
+
+def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mode) -> bool:
+    """Append rows that are values, or write them in place of all that are there.
+
+    Returns:
+        False where they are no values, or the table is not there or asks for more than plain rows.
+    """
+    if not log.exists(path) or not is_local(rows) or not _is_plain(path, rows.schema):
+        return False
+    if transaction.committed_to(path):
+        return True
+    check_held()
+    told = [DeltaTransaction(transaction.app_id, transaction.version)] if transaction.app_id else None
+    metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
+    properties = CommitProperties(custom_metadata=metadata, app_transactions=told, max_commit_retries=0)
+    try:
+        write_deltalake(log.opened(path), arrow_of(rows), mode=mode, commit_properties=properties)
+    except (CommitFailedError, SchemaMismatchError):
+        # Nothing was committed; Spark's own writer says what is wrong, where something is.
+        return False
+    write_checksums(path)
+    return True
+
+
+def _is_plain(path: Path, schema: StructType) -> bool:
+    """Return true where the table has just these columns, and no rule or layout of its own."""
+    table = log.opened(path)
+    protocol, metadata = table.protocol(), table.metadata()
+    features = set(protocol.writer_features or ()) | set(protocol.reader_features or ())
+    if features - PLAIN or (protocol.min_writer_version not in (2, 7)) or metadata.partition_columns:
+        return False
+    if {*metadata.configuration} - KNOWN_PROPERTIES:
+        return False
+    held = log.spark_schema(path)
+    names = [[(f.name, f.dataType.simpleString()) for f in kind] for kind in (held, schema)]
+    return names[0] == names[1] and _is_simple(held)
+
+
+def _is_simple(kind: DataType) -> bool:
+    """Return true of types that may be NULL everywhere and have nothing of their own on record."""
+    if isinstance(kind, ArrayType):
+        return kind.containsNull and _is_simple(kind.elementType)
+    if isinstance(kind, MapType):
+        return kind.valueContainsNull and _is_simple(kind.keyType) and _is_simple(kind.valueType)
+    if isinstance(kind, StructType):
+        return all(f.nullable and not f.metadata and _is_simple(f.dataType) for f in kind.fields)
+    return not isinstance(kind, (TimestampNTZType, VariantType))
