@@ -59,11 +59,13 @@ class Lakehouse:
             AssertionError: The block ended without so many commits: nothing died.
         """
         from medallion_assets.delta import commit as commits
+        from medallion_assets.delta import few_rows
 
         deaths, signed = _Deaths(commit, when), commits.signed
         callers = [m for m in list(sys.modules.values()) if getattr(m, "signed", None) is signed]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commits, "_save", deaths.of_call(commits._save))
+            patch.setattr(few_rows, "_save_few", deaths.of_call(few_rows._save_few))
             for module in callers:
                 patch.setattr(module, "signed", deaths.of_block(signed))
             try:

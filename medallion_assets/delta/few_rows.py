@@ -45,12 +45,16 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
     properties = CommitProperties(custom_metadata=metadata, app_transactions=told, max_commit_retries=0)
     try:
-        write_deltalake(log.opened(path), arrow_of(rows), mode=mode, commit_properties=properties)
+        _save_few(rows, path, mode, properties)
     except (CommitFailedError, SchemaMismatchError):
         # Nothing was committed; Spark's own writer says what is wrong, where something is.
         return False
     write_checksums(path)
     return True
+
+
+def _save_few(rows: DataFrame, path: Path, mode: Mode, properties: CommitProperties) -> None:
+    write_deltalake(log.opened(path), arrow_of(rows), mode=mode, commit_properties=properties)
 
 
 def _is_plain(path: Path, schema: StructType) -> bool:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from medallion_assets.delta import commit, lease
+from medallion_assets.delta import commit
 from medallion_assets.runtime import query
 from medallion_assets.sources import discovery
+from medallion_assets.storage import lease
 from medallion_assets_tests.faults import landing, names, records, runs, storage
 from medallion_assets_tests.faults.trial import ReplayPlan
 
@@ -49,17 +50,21 @@ def plain_save(writer, path, transaction):
 
 
 WITHOUT = {
-    "transaction ids": ((commit, "_save", plain_save), runs.dies(2, "after")),
-    "ledger": ((discovery, "known_files", lambda *_, **__: {}), landing.second_deliveries),
-    "position": ((query, "position", lambda *_: -1), storage.checkpoints_lost),
-    "rollback": ((query, "roll_back", lambda *_: False), runs.dies(3, "after")),
-    "lease": ((lease, "FileLock", NoLock), runs.two_runs),
+    "transaction ids": (
+        [(commit, "_save", plain_save), (commit, "write_few", lambda *_: False)],
+        runs.dies(2, "after"),
+    ),
+    "ledger": ([(discovery, "known_files", lambda *_, **__: {})], landing.second_deliveries),
+    "position": ([(query, "position", lambda *_: -1)], storage.checkpoints_lost),
+    "rollback": ([(query, "roll_back", lambda *_: False)], runs.dies(3, "after")),
+    "lease": ([(lease, "FileLock", NoLock)], runs.two_runs),
 }
 
 
 @pytest.mark.parametrize("guard", WITHOUT)
 def test_without_a_guard_the_matrix_turns_red(trial, monkeypatch, guard):
-    mutation, case = WITHOUT[guard]
-    monkeypatch.setattr(*mutation)
+    mutations, case = WITHOUT[guard]
+    for mutation in mutations:
+        monkeypatch.setattr(*mutation)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         case(trial)
