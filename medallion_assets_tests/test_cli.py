@@ -11,12 +11,14 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
+from medallion_assets.reports.show import console
 
 
 @pytest.fixture
 def medallion(lake, monkeypatch, no_spark):
     monkeypatch.setattr("medallion_assets.session.start_session", lambda settings: no_spark())
-    monkeypatch.setenv("COLUMNS", "200")
+    # The console was made as its module was imported: a variable set now may come too late.
+    monkeypatch.setattr(console, "width", 200)
     return lambda *words: CliRunner().invoke(app, words)
 
 
