@@ -10,6 +10,7 @@ from medallion_assets.pipelines.health import bronze, gold, silver
 from medallion_assets.runs.run import refresh
 from medallion_assets.simulators import land
 
+pytestmark = pytest.mark.spark
 JOBS = {bronze.recordings: 3, silver.recordings_enriched: 4, gold.daily_patient_avg: 2}
 
 
