@@ -104,7 +104,7 @@ def medallion_spark() -> Iterator[Any]:
 
     def session() -> Any:
         if not started:
-            started.append(start_session(Settings().resolved(), stays=True))
+            started.append(start_session(Settings().resolved()))
         return started[0]
 
     yield session

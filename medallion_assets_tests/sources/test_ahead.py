@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from medallion_assets.sources import loaders as doors
-from medallion_assets.sources import staging
+from medallion_assets.sources.formats import text_files
 from medallion_assets_tests.shop import json_lines
 from medallion_assets_tests.sources.conftest import rescued
 
@@ -18,13 +18,13 @@ ODD = '{"id":3,"new":true}\nbroken\n'
 @pytest.fixture
 def made_in_the_batch(monkeypatch):
     """Return the files, by name, whose lines were looked at once their micro-batch was there."""
-    names, real = [], staging.parse_text_files
+    names, real = [], text_files.parse_text_files
 
     def parse_text_files(files, schema, *more):
         names.extend(file.path.rpartition("/")[2] for file in files)
         return real(files, schema, *more)
 
-    monkeypatch.setattr(staging, "parse_text_files", parse_text_files)
+    monkeypatch.setattr(text_files, "parse_text_files", parse_text_files)
     return names
 
 
