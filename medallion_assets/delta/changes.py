@@ -79,12 +79,8 @@ def as_stream(spark: SparkSession, path: Path, position: int, checkpoint: Path) 
 
 
 def _start(position: int, checkpoint: Path) -> int:
-    """Return the first version a query has to read.
-
-    Spark asks a source once more for the last micro-batch of a checkpoint that has a single one, from its
-    first version on: a start beyond that micro-batch's end is refused.
-    """
-    return position if position >= 0 and progress.committed_position(checkpoint) == position else position + 1
+    """Return the first version a query has to read: that after its position, unless Spark needs it again."""
+    return position if position >= 0 and progress.must_be_read_again(checkpoint) else position + 1
 
 
 def changed(spark: SparkSession, path: Path, versions: VersionRange) -> DataFrame:

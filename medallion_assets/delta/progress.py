@@ -27,18 +27,34 @@ def offset_of(checkpoint: Path, batch_id: int) -> int:
     Raises:
         DamagedCheckpoint: The file of its offset is cut off or holds none.
     """
+    version, index = _offset(checkpoint, batch_id)
+    # A negative index means that nothing of the version itself was taken yet.
+    return version - (index < 0)
+
+
+def must_be_read_again(checkpoint: Path) -> bool:
+    """Return true where Spark asks a source once more for a version that was taken.
+
+    It asks for the last micro-batch of a checkpoint that has a single one, and finds no beginning of it where
+    that micro-batch ends inside a version: as a commit of several files leaves it.
+    """
+    version, index = _offset(checkpoint, 0)
+    return last_number(checkpoint / "commits") == 0 and version >= 0 and index >= 0
+
+
+def _offset(checkpoint: Path, batch_id: int) -> tuple[int, int]:
+    """Return the version and the index in it at which a micro-batch ends, (-1, 0) for no such batch."""
     planned = checkpoint / "offsets" / str(batch_id)
     if batch_id < 0 or not planned.exists():
-        return -1
+        return -1, 0
     try:
         for line in planned.read_text().splitlines():
             offset = json.loads(line) if line.startswith("{") else {}
             if "reservoirVersion" in offset:
-                # A negative index means that nothing of reservoirVersion itself was taken yet.
-                return int(offset["reservoirVersion"]) - (int(offset["index"]) < 0)
+                return int(offset["reservoirVersion"]), int(offset["index"])
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"{planned} cannot be read") from error
-    return -1
+    return -1, 0
 
 
 def last_number(folder: Path) -> int:
