@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
 
@@ -77,7 +78,7 @@ class _LocalLock:
         return facts.st_dev, facts.st_ino
 
 
-_held: list[Lease] = []
+_HELD: ContextVar[tuple[Lease, ...]] = ContextVar("leases of this run", default=())
 
 
 @contextmanager
@@ -93,21 +94,22 @@ def held(folder: Path | str, what: str, wait_seconds: float = WAIT_SECONDS) -> I
             f"{what} is being written by {_named(lease)} and was still after {wait_seconds:.0f} s. "
             "Nothing was read or written; run again when that one has ended."
         )
-    _held.append(lease)
+    before = _HELD.get()
+    _HELD.set((*before, lease))
     try:
         yield lease
     finally:
-        _held.remove(lease)
+        _HELD.set(before)
         lease.release()
 
 
 def check_held() -> None:
-    """Raise where a lease of this process is no longer its own; called right before a commit.
+    """Raise where a lease of this run is no longer its own; called right before a commit.
 
     Raises:
         LeaseLost: Another process took over one of them.
     """
-    if not all(lease.still_held() for lease in list(_held)):
+    if not all(lease.still_held() for lease in _HELD.get()):
         raise LeaseLost(
             "another run took this table over while this one was paused, or the lease's files were deleted. "
             "This batch was not committed, and nothing is lost: run again when the other one has ended."
