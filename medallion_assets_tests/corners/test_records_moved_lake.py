@@ -126,9 +126,9 @@ def test_a_source_that_is_not_there_is_an_error_with_its_name(drop, lake, spark,
     with pytest.raises(SourceMissing, match="is not there, and there is no folder"):
         autoload_to_table(tmp_path / "nowhere", "json", "web.bronze.t", tmp_path / "notes")
     for address in ("dbfs:/x", "ftp://host/orders", "hdfs://node/orders"):
-        with pytest.raises(SourceError, match="address. Nothing was read"):
+        with pytest.raises(SourceError, match=r"address\. Nothing was read"):
             autoload_to_table(address, "json", "web.bronze.t", tmp_path / "notes")
-        with pytest.raises(SourceError, match="address. Nothing was read"):
+        with pytest.raises(SourceError, match=r"address\. Nothing was read"):
             bronze(path=address)
     orders = bronze()
     assert refresh(orders, lake, no_spark).skipped == "nothing has landed yet"
