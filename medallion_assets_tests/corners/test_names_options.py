@@ -89,11 +89,11 @@ def test_every_name_that_means_ours_names_an_option_there_is():
     assert {option.ours for option in NAMES if option.ours} <= set(Source.__dataclass_fields__)
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/x", "abfss://c@a/x", "dbfs:/x"])
+@pytest.mark.parametrize("uri", ["hdfs://node/x", "ftp://host/x", "dbfs:/x"])
 def test_an_address_that_is_no_local_folder_is_an_error_and_not_a_load_of_no_file(lake, uri):
-    with pytest.raises(SourceError, match="local or mounted folders only"):
+    with pytest.raises(SourceError, match=r"address\. Nothing was read"):
         copy_into("t", uri, "csv")
-    with pytest.raises(SourceError, match="local or mounted folders only"):
+    with pytest.raises(SourceError, match=r"address\. Nothing was read"):
         autoload_to_table(uri, "csv", "t", "/tmp/checkpoint")
 
 
