@@ -41,7 +41,7 @@ fast: .venv/made ## Only the tests that need no Spark (half a minute)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not thorough and not pending"
 
 pending: .venv/made ## The tests that were not yet seen to pass on today's engine
-	$(BIN)/python -m pytest -m pending
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m pending
 
 thorough: .venv/made ## The cases that are too many for each change, and 20 times the examples of property tests
 	MEDALLION_EXAMPLES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough or not (spark or pending)"
