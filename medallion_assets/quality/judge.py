@@ -226,3 +226,18 @@ def _too_many(key: str, rule: Expectation, broken: int, rows: int) -> str:
         f"{bound} may. Nothing of the batch was written and nothing is lost: mend the data or the rule, and "
         "run again."
     )
+
+
+def counted_within_bounds(verdict: DataFrame, table: Table) -> dict[str, int]:
+    """Return the counts of a judged frame that is kept; it is let go where more rows broke a rule than may.
+
+    Raises:
+        ExpectationFailed: More rows broke a rule than it allows.
+    """
+    try:
+        counts = counted(verdict, table)
+        refuse_beyond_bounds(counts, table)
+    except BaseException:
+        verdict.unpersist()
+        raise
+    return counts

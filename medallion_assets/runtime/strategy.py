@@ -23,7 +23,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, last_static_versions, newest_batch
 from medallion_assets.quality.derive import derived
 from medallion_assets.quality.history import SINCE, STOOD, states
-from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds
+from medallion_assets.quality.judge import counted_within_bounds, judged
 from medallion_assets.quarantine.poison import sound
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.quarantine.repairs import in_force
@@ -91,12 +91,7 @@ def prepare_in_order(
     if own_version is None or in_force(spark, lake.quarantine(table)) is not None:
         return None
     verdict = judged(events, table, None).persist()
-    try:
-        counts = counted(verdict, table)
-        refuse_beyond_bounds(counts, table)
-    except BaseException:
-        verdict.unpersist()
-        raise
+    counts = counted_within_bounds(verdict, table)
     before = at_version(spark, lake.path(table), own_version)
 
     def write(target: Lake, transaction: Transaction) -> None:

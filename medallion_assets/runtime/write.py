@@ -21,7 +21,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, current_static_versions
 from medallion_assets.lake.staging import staged
 from medallion_assets.quality.derive import derived
-from medallion_assets.quality.judge import counted, judged, refuse_beyond_bounds, written_columns
+from medallion_assets.quality.judge import counted_within_bounds, judged, written_columns
 from medallion_assets.quality.verdicts import refuse_unfit
 from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.session.frames import computed
@@ -217,12 +217,7 @@ def prepare_rows(
     asked = judged(rows, table, existing)
     values = computed(asked) if few else None
     verdict = asked.persist() if values is None else values
-    try:
-        counts = counted(verdict, table)
-        refuse_beyond_bounds(counts, table)
-    except BaseException:
-        verdict.unpersist()
-        raise
+    counts = counted_within_bounds(verdict, table)
 
     def write(lake: Lake, transaction: Transaction) -> None:
         path = lake.path(table)
