@@ -16,8 +16,8 @@ from medallion_assets.replay.replay import replay as taken_again
 from medallion_assets.runs.run import refresh
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.ledger import address, is_named
-from medallion_assets.sources.malformed import unrescue
 from medallion_assets.sources.quarantine import held_rows
+from medallion_assets.sources.rescued_data import unrescue
 from medallion_assets.storage import storage_of
 
 NEWEST = (
@@ -128,9 +128,7 @@ def _unrescued(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> 
     run = request.run_id or uuid.uuid4().hex
     transaction = Transaction(f"{table.key}/unrescue/{run}", 0, {"run_id": run, "table": table.key})
     with sole_writer(table, lake):
-        rows = unrescue(
-            spark(), path, table.source.rescued, request.choice.files, transaction, request.dry_run
-        )
+        rows = unrescue(spark(), path, table.source, request.choice.files, transaction, request.dry_run)
     word = "would be" if request.dry_run else "were"
     words = f"rescued fields of {many(rows, 'row')} {word} moved into their columns"
     return VerbResult(table.key, words, "the table", "the table", downstream_of(table), True, {"rows": rows})

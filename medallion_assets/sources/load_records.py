@@ -26,8 +26,9 @@ from medallion_assets.sources.ledger import Entry, admitted_between
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.partitions import own_columns
 from medallion_assets.sources.quarantine import OF_REFUSED
-from medallion_assets.sources.reading import PARSED, partition_keys, records_of
+from medallion_assets.sources.reading import PARSED, records_of
 from medallion_assets.sources.schema_versions import fact_of, ready_for
 from medallion_assets.sources.schemas import schema_beforehand, schema_for
 from medallion_assets.sources.select_list import selected
@@ -80,8 +81,7 @@ def look_ahead(place: LoadTarget, position: int) -> None:
     full = [file for file in files if file.records]
     if schema is None or not full or are_for_executors(full):
         return
-    keys = partition_keys(files, place.source)
-    own = StructType([field for field in schema.fields if field.name not in keys])
+    own = own_columns(schema, (file.path for file in files), place.source)
     thread = ThreadPoolExecutor(1)
     future = thread.submit(parse_text_files, full, own, place.source, _folder(place.state))
     thread.shutdown(wait=False)
@@ -178,7 +178,7 @@ def load_whole(
             malformed=facts["malformed"],
             rescued=facts["rescued"],
             growth=growth,
-            columns=tuple(name for name in growth.schema.names if name not in partition_keys(files, source)),
+            columns=tuple(own_columns(growth.schema, (file.path for file in files), source).names),
             facts={**known.facts, "schema": fact_of(place.state / "schemas")},
         )
         if loaded.malformed:

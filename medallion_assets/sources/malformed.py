@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BooleanType, NumericType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from medallion_assets.delta.commit import Transaction, append, signed
-from medallion_assets.delta.names import literal, quoted
+from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.session.frames import frame_of, frame_of_table, is_local
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import BatchRefused, MalformedRecord
@@ -30,9 +27,10 @@ from medallion_assets.sources.formats.json_rows import judged_texts
 from medallion_assets.sources.formats.parsed_files import JUDGED, Parsed
 from medallion_assets.sources.formats.parsed_frames import finished
 from medallion_assets.sources.ledger import Entry, export
-from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
+from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import FIELDS, OF_REFUSED, from_records, named_as
+from medallion_assets.sources.partitions import own_columns, with_partitions
+from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, from_records
 from medallion_assets.sources.schema_versions import newest
 from medallion_assets.sources.select_list import selected
 
@@ -60,77 +58,6 @@ def write_malformed(
     bad.unpersist()
 
 
-OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
-KEPT = "'_file_path'"
-EXACT = "DECIMAL(38, 18)"
-"""What numbers are compared in; those with more digits stay rescued."""
-
-
-def unrescue(
-    spark: SparkSession,
-    path: Path,
-    rescued: str,
-    files: Sequence[str],
-    transaction: Transaction,
-    dry_run: bool,
-) -> int:
-    """Fills columns that are NULL from their row's rescued data where the value fits; gives how many rows.
-
-    A field that went into its column leaves the rescued data; a row that has none left has NULL there.
-
-    Args:
-        spark: The session.
-        path: The table.
-        rescued: Its rescued data column.
-        files: Ends of the paths of the landing files concerned; all where there are none.
-        transaction: Who writes.
-        dry_run: Only count.
-    """
-    table = DeltaTable.forPath(spark, str(path))
-    fields = [f for f in table.toDF().schema.fields if f.name not in (*OURS, rescued)]
-    told = f"from_json({quoted(rescued)}, '{FIELDS}')"
-    placed = F.expr(f"array_compact(array({', '.join(_placed(f, told) for f in fields)}))")
-    ends = [F.expr(named_as("_source_file", name)) for name in files]
-    # A map holds one value of a key: what has a key twice would lose one by being written again.
-    keys = F.json_object_keys(quoted(rescued))
-    single = F.size(F.array_distinct(keys)) == F.size(keys)
-    chosen = F.col(quoted(rescued)).isNotNull() & single & (F.size(placed) > 0)
-    if ends:
-        chosen = chosen & F.greatest(F.lit(False), *ends)
-    rows = table.toDF().where(chosen).count()
-    if rows and not dry_run:
-        left = f"map_filter({told}, (k, v) -> NOT array_contains(array_compact(array("
-        left += f"{', '.join(_placed(f, told) for f in fields)})), k))"
-        empty = f"size(map_filter({left}, (k, v) -> k <> {KEPT})) = 0"
-        sets: dict[str, str | Column] = {quoted(f.name): F.expr(_value(f, told)) for f in fields}
-        sets[quoted(rescued)] = F.expr(f"if({empty}, NULL, to_json({left}))")
-        with signed(spark, transaction):
-            table.update(chosen, sets)
-    return rows
-
-
-def _placed(field: StructField, told: str) -> str:
-    name = literal(field.name)
-    return f"if({quoted(field.name)} IS NULL AND {_fitting(field, told)} IS NOT NULL, {name}, NULL)"
-
-
-def _value(field: StructField, told: str) -> str:
-    return f"coalesce({quoted(field.name)}, {_fitting(field, told)})"
-
-
-def _fitting(field: StructField, told: str) -> str:
-    """Return the SQL of the rescued value in the column's type, NULL where that would be another value."""
-    found = f"try_element_at({told}, {literal(field.name)})"
-    value = f"try_variant_get({found}, '$', '{field.dataType.simpleString()}')"
-    text = f"try_variant_get({found}, '$', 'string')"
-    if isinstance(field.dataType, NumericType):
-        # A variant's cast cuts 1.9 to 1 and rounds what has too many digits.
-        return f"if(try_cast({text} AS {EXACT}) = try_cast({value} AS {EXACT}), {value}, NULL)"
-    if isinstance(field.dataType, BooleanType):
-        return f"if(lower({text}) IN ('true', 'false'), {value}, NULL)"
-    return value
-
-
 ID = "_source_file"
 """While a record is read again its entry's id stands where readers keep the file's path."""
 
@@ -154,13 +81,26 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
     schema, source = newest(place.state / "schemas"), place.source
     if schema is None or source.format not in ("json", "xml", "csv"):
         raise BatchRefused(f"{place.key}: records of {source.format} files cannot be read again from text")
+    times = _times_of_files(place)
+    own = own_columns(schema, times, source)
     if source.format == "csv":
-        records = _csv_records(spark, entries, place, schema)
+        records = _csv_records(spark, entries, place, own)
     else:
         when = F.lit(None).cast("timestamp").alias("_source_modified_at")
         lines = entries.select(F.col("repaired").alias("value"), F.col("entry_id").alias(ID), when)
-        records = judged_texts(lines, source, schema)
-    return _from_their_files(selected(records, source) if source.select else records, entries, place)
+        records = judged_texts(lines, source, own)
+    files = frame_of(spark, list(times.items()), "source_file STRING, _at TIMESTAMP")
+    known = entries.select("entry_id", "source_file").join(files, "source_file", "left")
+    whole = records.withColumnRenamed(ID, "entry_id").join(known, "entry_id", "left")
+    if source.rescued:
+        # What was rescued names the record's file too.
+        of_file = F.replace(source.rescued, F.col("entry_id"), F.col("source_file"))
+        whole = whole.withColumn(source.rescued, of_file)
+    placed = with_partitions(whole, list(times), source, schema, "source_file")
+    placed = placed.drop("_source_modified_at").withColumnsRenamed(
+        {"source_file": "_source_file", "_at": "_source_modified_at", "entry_id": ENTRY}
+    )
+    return (selected(placed, source) if source.select else placed).withColumnRenamed(ENTRY, "entry_id")
 
 
 def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, schema: StructType) -> DataFrame:
@@ -200,8 +140,7 @@ def _records_again(
     good: list[tuple[str, int, int, tuple[bytes | None, ...]]] = []
     bad: list[tuple[str, Refused]] = []
     for key, text in texts.items():
-        # A record that a select list failed on was kept by its columns.
-        text = _as_csv(text, names, reader.dialect) if rows.source.select else text
+        text = _as_csv(text, names, reader.dialect)
         begin, line = len(data), text.rstrip("\r\n").encode("utf-8", "replace")
         data += line + b"\n"
         record = reader.read(line, 0, True, width)
@@ -235,12 +174,12 @@ def _again(rows: RowReader) -> pa.Schema:
 
 
 def _as_csv(text: str, names: Sequence[str], dialect: Dialect) -> str:
-    """Return a record that is kept as a JSON object as CSV; any other as it is."""
+    """Return a record that is kept by its columns, as a JSON object, as CSV; any other as it is."""
     try:
         cells = json.loads(text)
     except ValueError:
         return text
-    if not isinstance(cells, dict):
+    if not isinstance(cells, dict) or not cells.keys() <= set(names):
         return text
     q, e = dialect.quote, dialect.escape
     values = (cells.get(name) for name in names)
@@ -250,21 +189,9 @@ def _as_csv(text: str, names: Sequence[str], dialect: Dialect) -> str:
     return dialect.sep.join("" if value is None else q + value + q for value in escaped)
 
 
-def _from_their_files(records: DataFrame, entries: DataFrame, place: LoadTarget) -> DataFrame:
+def _times_of_files(place: LoadTarget) -> dict[str, object]:
+    """Return when each admitted landing file was last written."""
     turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
     admitted = f"SELECT path, modified_at AS at, {turn} FROM ledger WHERE status = 'admitted'"
     told = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
-    times = [(str(r["path"]), r["at"]) for r in ledgers.rows(place.ledger, told)]
-    files = frame_of(entries.sparkSession, times, "source_file STRING, _at TIMESTAMP")
-    known = entries.select("entry_id", "source_file").join(files, "source_file", "left")
-    whole = records.withColumnRenamed(ID, "entry_id").join(known, "entry_id", "left")
-    rescued = place.source.rescued
-    if rescued:
-        # What was rescued names the record's file too.
-        whole = whole.withColumn(rescued, F.replace(rescued, F.col("entry_id"), F.col("source_file")))
-    return whole.select(
-        *(quoted(c) for c in records.columns if c not in (ID, "_source_modified_at")),
-        F.col("source_file").alias("_source_file"),
-        F.col("_at").alias("_source_modified_at"),
-        "entry_id",
-    )
+    return {str(row["path"]): row["at"] for row in ledgers.rows(place.ledger, told)}

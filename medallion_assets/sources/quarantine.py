@@ -112,7 +112,6 @@ def _of(refused: DataFrame, column: str, otherwise: Column | None = None) -> Col
     return F.coalesce(F.col(column), missing) if column in refused.columns else missing
 
 
-FIELDS = "map<string,variant>"
 FILE_PATH = '"_file_path":'
 
 
@@ -120,6 +119,13 @@ def written(parts: Column, file: Column) -> Column:
     """Return ``"name":value`` parts as one JSON object with ``_file_path`` at its end, NULL for no part."""
     whole = F.concat(F.lit("{"), F.concat_ws(",", parts), F.lit("," + FILE_PATH), as_json(file), F.lit("}"))
     return F.when(F.size(parts) > 0, whole)
+
+
+def with_part(rescued: Column, value: Column, name: str, file: Column) -> Column:
+    """Return rescued data with a field more; ``value`` is its JSON, NULL where there is none to add."""
+    part = F.concat(as_json(F.lit(name)), F.lit(":"), value)
+    longer = F.concat(F.lit("{"), part, F.lit(","), F.substring(rescued, 2, 1 << 30))
+    return F.when(part.isNull(), rescued).otherwise(F.coalesce(longer, written(F.array(part), file)))
 
 
 def as_json(text: Column) -> Column:

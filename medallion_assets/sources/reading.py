@@ -8,57 +8,36 @@ Frames out carry the source's columns, its rescued data column where it has one,
     ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
 """
 
-import re
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from medallion_assets.delta.names import quoted
-from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.columnar import binary_records, columnar_records
 from medallion_assets.sources.formats.parsed_frames import parsed_frame
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.partitions import own_columns, with_partitions
 from medallion_assets.sources.quarantine import BYTES, POSITION
 from medallion_assets.sources.staging import Staging
 
-PARTITION = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
 PARSED = ("csv", "json", "xml", "text")
 """Formats that are parsed file by file before Spark reads them, whatever their layout."""
-
-NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def records_of(
     spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
     """Return one row per record of the files; see the module for its columns."""
-    folders = {key.lower() for key in partition_keys(files, source)}
-    keys = [name for name in schema.names if name.lower() in folders]
-    own = StructType([field for field in schema.fields if field.name not in keys])
+    paths = [file.path for file in files]
+    own = own_columns(schema, paths, source)
     full = [file for file in files if file.records]
     parted = groups(files) if source.format not in PARSED else [full] if full else []
     frames = [_placed(_read(spark, group, source, own, staging)) for group in parted]
     frames = frames or [_placed(_none(spark, own, source))]
-    return _with_partitions(reduce(DataFrame.unionByName, frames), keys, schema)
-
-
-def partition_keys(files: Sequence[Entry], source: Source) -> list[str]:
-    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are.
-
-    Only folders below the landing zone's root count; of keys that differ in case the first is the column.
-    """
-    if source.partition_columns is not None:
-        return list(source.partition_columns)
-    found: dict[str, str] = {}
-    for file in files:
-        for key in PARTITION.findall(file.path):
-            if is_column(key):
-                found.setdefault(key.lower(), key)
-    return list(found.values())
+    return with_partitions(reduce(DataFrame.unionByName, frames), paths, source, schema, "_source_file")
 
 
 def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
@@ -92,18 +71,3 @@ def _read(
     if source.format == "binaryFile":
         return binary_records(spark, files, staging)
     return columnar_records(spark, files, source, schema, staging)
-
-
-def _with_partitions(frame: DataFrame, keys: list[str], schema: StructType) -> DataFrame:
-    if not keys:
-        return frame
-    folders = [_partition(key).try_cast(schema[key].dataType).alias(key) for key in keys]
-    tail = [c for c in frame.columns if c not in schema.names]
-    own = [c for c in frame.columns if c in schema.names and c not in keys]
-    return frame.select(*map(quoted, own), *folders, *map(quoted, tail))
-
-
-def _partition(key: str) -> Column:
-    value = F.regexp_extract("_source_file", f"(?i)(?:^|/){key}=([^/]*)/", 1)
-    decoded = F.coalesce(F.try_url_decode(F.replace(value, F.lit("+"), F.lit("%2B"))), value)
-    return F.when((value != "") & (value != NO_PARTITION), decoded)

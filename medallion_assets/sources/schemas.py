@@ -26,7 +26,8 @@ from medallion_assets.sources.formats.json_inference import counted_keys, files_
 from medallion_assets.sources.formats.text_files import TEXT
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source, split_columns
-from medallion_assets.sources.reading import groups, partition_keys
+from medallion_assets.sources.partitions import partition_keys
+from medallion_assets.sources.reading import groups
 from medallion_assets.sources.schema_versions import newest, write_version
 from medallion_assets.sources.staging import Staging
 
@@ -173,7 +174,8 @@ def schema_beforehand(source: Source, files: Sequence[Entry], folder: Path) -> S
 def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> StructType:
     """Return the schema with the folders' columns and the hints' types."""
     lower = {name.lower() for name in schema.names}
-    keys = [key for key in partition_keys(files, source) if key.lower() not in lower]
+    folders = partition_keys((file.path for file in files), source)
+    keys = [key for key in folders if key.lower() not in lower]
     columns = [*schema.fields, *(StructField(key, StringType()) for key in keys)]
     return with_hints(StructType(columns), source.schema_hints)
 

@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
+from medallion_assets.sources.quarantine import ENTRY, FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
@@ -32,7 +32,7 @@ NAME_ALONE = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_]\w*", re.ASCII)
 LONGEST_TEXT = 300
 """Characters of an expression that a reason repeats."""
 
-PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at")
+PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at", ENTRY)
 SEVERAL_ROWS = (exp.Explode, exp.Inline, exp.Stack, exp.UDTF)
 SEVERAL_RECORDS = (exp.AggFunc, exp.Window, exp.Query)
 

@@ -193,7 +193,9 @@ def books_of(
         return ValueBooks(uncounted={"*": counts.reason})
     books, dropped = ValueBooks(sum(counts.values.values())), dropped + there.corrupt[file.path]
     committed = {n: k for n, k in there.committed[file.path].items() if n in query.read}
-    for name in sorted({*counts.values, *committed, *there.rescued[file.path]}):
+    # A folder's value that was rescued stands in no record.
+    rescued = {n for n in there.rescued[file.path] if n in counts.values or f"/{n}=" not in f"/{file.path}"}
+    for name in sorted({*counts.values, *committed, *rescued}):
         if reason := _why_uncounted(name, counts, there, query):
             books.uncounted[name] = reason
             continue

@@ -7,7 +7,8 @@ import pytest
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.sources import autoload_to_table, copy_into
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.malformed import unrescue
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.rescued_data import unrescue
 from medallion_assets_tests.sources.conftest import rescued
 
 ORDERS = [
@@ -183,8 +184,10 @@ def test_a_rescued_value_goes_into_its_column_only_where_it_stays_the_same_value
         "t": ("soon", "2024-02-29"),
     }
     lines = [{"id": f"{name}{n}", name: value} for name in values for n, value in enumerate(values[name])]
-    lines.append({"id": "twice", "i": 4})
-    text = "".join(json.dumps(line) + "\n" for line in lines).replace('"i": 4}', '"i": 4, "x": 1, "x": 2}')
+    twice = '"i": 4, "x": 1, "x": 2'
+    letters = '"i": 5, "x": 1.10, "y": 1e400, "f": 123456789012345678901234567890123456789012.50, "n": [1.0]'
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    text += f'{{"id": "twice", {twice}}}\n{{"id": "letters", {letters}}}\n{{"id": "again", "i": 6, "i": 7}}\n'
     done = autoload(
         landed(a__json=text), "json", schema="id STRING", schema_evolution_mode="none", mistyped="RESCUE"
     )
@@ -192,12 +195,16 @@ def test_a_rescued_value_goes_into_its_column_only_where_it_stays_the_same_value
     spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(' '.join(pair) for pair in columns.items())})")
     before = {row["id"]: rescued(row) for row in rows(done)}
     assert before["i0"] == {"i": 1.9}
+    source = Source("t", "json", mistyped="RESCUE")
     transaction = Transaction("t/unrescue/1", 0, {"run_id": "1", "table": "t"})
-    assert unrescue(spark, done.path, "_rescued_data", (), transaction, False) == len(columns)
+    assert unrescue(spark, done.path, source, (), transaction, False) == len(columns) + 2
     after = {row["id"]: row for row in rows(done)}
     for name in columns:
         assert (after[f"{name}0"][name], rescued(after[f"{name}0"])) == (None, before[f"{name}0"])
         assert after[f"{name}1"][name] is not None
         assert after[f"{name}1"]["_rescued_data"] is None
-    assert after["twice"]["i"] is None
-    assert after["twice"]["_rescued_data"].count('"x"') == 2
+    assert (after["twice"]["i"], after["letters"]["i"], after["again"]["i"]) == (4, 5, None)
+    assert after["twice"]["_rescued_data"].count('"x"') == after["again"]["_rescued_data"].count('"i"') == 2
+    # What stays rescued stays to the letter.
+    rest = after["letters"]["_rescued_data"].rpartition(',"_file_path"')[0]
+    assert rest.replace('": ', '":').replace(", ", ",") == "{" + letters.replace(" ", "").partition(",")[2]

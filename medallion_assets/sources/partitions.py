@@ -1,0 +1,103 @@
+"""Columns from ``key=value`` folders: which there are, and each file's values in their columns' types.
+
+A value that its column's type cannot hold exactly is rescued like a value of the file; where the source
+rescues none, the file's records are quarantined.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import AtomicType, DataType, StructType
+
+from medallion_assets.delta.names import quoted
+from medallion_assets.sources.evolution import is_column
+from medallion_assets.sources.formats.exact_values import NotExact, exact_value
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import NO_FIT, as_json, with_part
+from medallion_assets.sources.select_list import record_text
+
+FOLDER = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=([^/]*)(?=/)")
+NO_VALUES = ("", "__HIVE_DEFAULT_PARTITION__")
+"""Texts after the ``=`` that mean NULL."""
+
+
+def partition_keys(paths: Iterable[str], source: Source) -> list[str]:
+    """Return the keys of ``key=value`` folders that become columns: those declared, or all there are.
+
+    Only folders below the landing zone's root count; of keys that differ in case the first is the column.
+    """
+    if source.partition_columns is not None:
+        return list(source.partition_columns)
+    found: dict[str, str] = {}
+    for path in paths:
+        for key, _ in FOLDER.findall(path):
+            if is_column(key):
+                found.setdefault(key.lower(), key)
+    return list(found.values())
+
+
+def own_columns(schema: StructType, paths: Iterable[str], source: Source) -> StructType:
+    """Return the columns that the files themselves fill: all but those of their folders."""
+    folders = {key.lower() for key in partition_keys(paths, source)}
+    return StructType([field for field in schema.fields if field.name.lower() not in folders])
+
+
+def with_partitions(
+    frame: DataFrame, paths: Sequence[str], source: Source, schema: StructType, file_column: str
+) -> DataFrame:
+    """Return records with the columns that their files' folders give; see the module for misfits.
+
+    Args:
+        frame: Records without those columns; ``file_column`` STRING is their file's path.
+        paths: The files.
+        source: Where they come from.
+        schema: All columns.
+        file_column: The column of paths.
+    """
+    own = set(own_columns(schema, paths, source).names)
+    found = [field for field in schema.fields if field.name not in own]
+    if not found:
+        return frame
+    tail = {c: F.col(quoted(c)) for c in frame.columns if c not in schema.names}
+    values = []
+    for field in found:
+        text, value = _text(field.name, file_column)
+        atomic = isinstance(field.dataType, AtomicType)
+        fits = value.try_cast(field.dataType) if atomic else F.lit(None).cast(field.dataType)
+        misfits = _misfits(paths, field.name, field.dataType)
+        values.append((F.when(~text.isin(misfits), fits) if misfits else fits).alias(field.name))
+        misfit = F.when(text.isin(misfits), value)
+        if misfits and source.rescues_values:
+            name = source.rescued
+            tail[name] = with_part(tail[name], as_json(misfit), field.name, F.col(file_column))
+        elif misfits:
+            tail["_reason"] = F.coalesce(tail["_reason"], F.concat(F.lit(f"{NO_FIT}: {field.name}="), misfit))
+    own_values = [quoted(c) for c in frame.columns if c in own]
+    if not source.rescues_values:
+        text = record_text([c for c in frame.columns if c in own], "")
+        tail["_raw"] = F.coalesce(tail["_raw"], F.when(tail["_reason"].isNotNull(), text))
+    return frame.select(*own_values, *values, *(c.alias(name) for name, c in tail.items()))
+
+
+def _text(key: str, file_column: str) -> tuple[Column, Column]:
+    """Return the text of a folder as it stands, NULL where it means that, and decoded."""
+    text = F.regexp_extract(file_column, f"(?i)(?:^|/){key}=([^/]*)/", 1)
+    text = F.when(~text.isin(*NO_VALUES), text)
+    return text, F.coalesce(F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B"))), text)
+
+
+def _misfits(paths: Iterable[str], key: str, kind: DataType) -> list[str]:
+    """Return the folders' texts, as they stand, that the type cannot hold to the last digit."""
+    texts = {text for path in paths for name, text in FOLDER.findall(path) if name.lower() == key.lower()}
+    return [text for text in sorted(texts - set(NO_VALUES)) if not _is_exact(unquote(text), kind)]
+
+
+def _is_exact(text: str, kind: DataType) -> bool:
+    try:
+        exact_value(text, kind)
+    except NotExact:
+        return False
+    return True

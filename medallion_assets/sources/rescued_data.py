@@ -1,0 +1,127 @@
+"""Rescued fields of a table's rows moved into the columns that the table has for them by now."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from delta.tables import DeltaTable
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
+
+from medallion_assets.delta.commit import Transaction, signed
+from medallion_assets.delta.names import quoted
+from medallion_assets.sources.formats.csv_rows import text_options
+from medallion_assets.sources.formats.exact_values import NotExact, TextOptions, exact_value
+from medallion_assets.sources.formats.json_scan import Value, scan
+from medallion_assets.sources.formats.json_values import exact_json, reads, stored_type
+from medallion_assets.sources.load_target import PROVENANCE
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import FILE_PATH, named_as
+
+OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
+
+
+def unrescue(
+    spark: SparkSession,
+    path: Path,
+    source: Source,
+    files: Sequence[str],
+    transaction: Transaction,
+    dry_run: bool,
+) -> int:
+    """Fill columns that are NULL from their row's rescued data where the value fits; return how many rows.
+
+    A field that went into its column leaves the rescued data, whose other fields stay to the letter; a row
+    that has none left has NULL there. A field that stands twice in a row stays rescued.
+
+    Args:
+        spark: The session.
+        path: The table.
+        source: What it is loaded from, with a rescued data column.
+        files: Ends of the paths of the landing files concerned; all where there are none.
+        transaction: Who writes.
+        dry_run: Only count.
+    """
+    table = DeltaTable.forPath(spark, str(path))
+    rescued = F.col(quoted(source.rescued))
+    columns = [f for f in table.toDF().schema.fields if f.name not in (*OURS, source.rescued)]
+    # A type that no reader takes has nothing moved into it.
+    fields = [field for field in columns if reads(field.dataType)]
+    empty = F.concat_ws("", *(F.col(quoted(f.name)).isNull().cast("tinyint").cast("string") for f in fields))
+    moved = _moves(fields, text_options(source))(rescued, empty)
+    chosen = rescued.isNotNull() & moved["moved"]
+    if files:
+        chosen = chosen & F.greatest(
+            F.lit(False), *(F.expr(named_as("_source_file", name)) for name in files)
+        )
+    rows = table.toDF().where(chosen).count()
+    if rows and not dry_run:
+        sets = {
+            quoted(field.name): F.coalesce(F.col(quoted(field.name)), moved[f"c{place}"])
+            for place, field in enumerate(fields)
+        }
+        with signed(spark, transaction):
+            table.update(chosen, {**sets, quoted(source.rescued): moved["left"]})
+    return rows
+
+
+def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Column, Column], Column]:
+    """Return a function of Spark that says which values columns take of rescued data.
+
+    Its arguments are the rescued data, and a text with ``1`` for each column that is NULL and ``0`` for each
+    other. It gives ``moved`` BOOLEAN, ``left`` STRING (what stays rescued) and ``c0``, ``c1`` ... (values).
+    """
+    values = [StructField(f"c{place}", field.dataType) for place, field in enumerate(fields)]
+    shape = StructType([StructField("moved", BooleanType()), StructField("left", StringType()), *values])
+    stored = [pa.bool_(), pa.string(), *(stored_type(field.dataType) for field in fields)]
+
+    def move(texts: pa.Array, empties: pa.Array) -> pa.Array:
+        rows: list[list[Any]] = []
+        for text, empty in zip(texts.to_pylist(), empties.to_pylist(), strict=True):
+            kinds = {f.name: f.dataType for f, free in zip(fields, empty, strict=True) if free == "1"}
+            taken, left = _taken(text or "{}", kinds, options)
+            rows.append([bool(taken), left, *(taken.get(field.name) for field in fields)])
+        columns = list(zip(*rows, strict=True)) or [()] * len(stored)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, stored, strict=True)]
+        return pa.StructArray.from_arrays(arrays, shape.names)
+
+    return arrow_udf(move, shape, ArrowUDFType.SCALAR)  # type: ignore[no-any-return]
+
+
+def _taken(
+    text: str, kinds: Mapping[str, DataType], options: TextOptions
+) -> tuple[dict[str, Any], str | None]:
+    """Return the values that columns take of rescued data by their names, and what is left of it."""
+    members = scan(text).content
+    times = Counter(key for key, _, _ in members)
+    values: dict[str, Any] = {}
+    left = []
+    for key, start, value in members:
+        found = None
+        if key in kinds and times[key] == 1:
+            found = _value(text[value.start : value.end], value, kinds[key], options)
+        if found is None:
+            left.append(text[start : value.end])
+        else:
+            values[key] = found
+    others = [member for member in left if not member.startswith(FILE_PATH)]
+    return values, "{" + ",".join(left) + "}" if others else None
+
+
+def _value(text: str, value: Value, kind: DataType, options: TextOptions) -> Any:
+    """Return a rescued value in a type, None where that would be another value.
+
+    A string is first what it is in JSON, and then what a CSV cell with its text would be.
+    """
+    try:
+        return exact_json(text, kind)
+    except NotExact:
+        pass
+    try:
+        return exact_value(str(value.content), kind, options) if value.kind == "string" else None
+    except NotExact:
+        return None
