@@ -38,13 +38,10 @@ test: .venv/made ## Set up and pass lint, types and all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 fast: .venv/made ## Only the tests that need no Spark (about a minute)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not thorough and not pending"
-
-pending: .venv/made ## The tests that were not yet seen to pass on today's engine
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m pending
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not thorough"
 
 thorough: .venv/made ## The cases that are too many for each change, and 20 times the examples of property tests
-	MEDALLION_EXAMPLES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough or not (spark or pending)"
+	MEDALLION_EXAMPLES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m "thorough or not spark"
 
 faults: .venv/made ## The fault matrix: each fault injected for real, with what was seen
 	$(BIN)/python -m medallion_assets_tests.faults
@@ -58,4 +55,4 @@ rooms: .venv/made ## Draw the package's rooms into docs/architecture.md again
 clean: ## Remove the environment; tables and landing stay
 	rm -rf .venv *.egg-info
 
-.PHONY: help demo ui test fast pending thorough faults bench rooms clean
+.PHONY: help demo ui test fast thorough faults bench rooms clean

@@ -21,18 +21,6 @@ from medallion_assets.settings import Settings
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))
 
 
-PENDING = Path(__file__).with_name("pending.txt")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the tests that were not yet seen to pass on today's engine; they are run by ``make pending``."""
-    listed = {line for line in PENDING.read_text("utf-8").splitlines() if not line.startswith("#")}
-    for item in items:
-        if item.nodeid in listed:
-            item.add_marker(pytest.mark.pending)
-
-
 @pytest.fixture(autouse=True)
 def of_this_test_alone(monkeypatch):
     """Keeps what the machine happens to have set out of the tests."""

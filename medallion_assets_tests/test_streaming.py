@@ -7,7 +7,7 @@ import pytest
 
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.definitions import defs
-from medallion_assets.orchestration import resources as announce
+from medallion_assets.orchestration.events import announced
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.runs.run import run_tables
@@ -100,7 +100,7 @@ def test_micro_batches_outside_of_dagster_are_materializations_in_it(
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     drop("school/courses", "1.csv", "course_id,title,instructor,category,price\nC1,One,Ada,x,1\n")
     (outcome,) = run_tables(chosen(PIPELINES, [BRONZE]), lake, lambda: spark)
-    assert announce.announced(outcome, lake, 1.5) == 1
+    assert announced(outcome, lake, 1.5) == 1
     with dg.DagsterInstance.get() as instance:
         event = instance.get_latest_materialization_event(dg.AssetKey(BRONZE.split("/")))
     metadata = event.asset_materialization.metadata

@@ -9,7 +9,7 @@ import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.functions import arrow_udf
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
 
 from medallion_assets.delta.commit import Transaction, signed
@@ -89,7 +89,7 @@ def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Col
         arrays = [pa.array(column, kind) for column, kind in zip(columns, stored, strict=True)]
         return pa.StructArray.from_arrays(arrays, shape.names)
 
-    return arrow_udf(move, shape, ArrowUDFType.SCALAR)  # type: ignore[no-any-return]
+    return arrow_udf(move, shape)  # type: ignore[no-any-return]
 
 
 def _taken(

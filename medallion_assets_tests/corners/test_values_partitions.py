@@ -64,7 +64,7 @@ def test_quarantined_records_keep_the_values_of_their_folders_when_they_are_repl
     assert "year=20x6" in unfit["rules"][0]
     fix = "row = replace(row, 'oops', '2')" if kind == "json" else """row = replace(row, '"x"y', '2')"""
     told = VERBS["replay"](strict, lakehouse.lake, lakehouse._spark, VerbRequest(fix=fix))
-    assert (told.numbers["written"], told.numbers["still_open"]) == (1, 1), told
+    assert (told.found["written"], told.found["still_open"]) == (1, 1), told
     assert lakehouse.rows(strict, "SELECT id, year FROM t ORDER BY id") == [
         {"id": 1, "year": 2025},
         {"id": 2, "year": 2025},
