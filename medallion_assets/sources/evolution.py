@@ -90,9 +90,13 @@ def grown(base: StructType, seen: StructType, widening: bool = False, max_column
 
 
 def is_column(name: str) -> bool:
-    """Return true where a field of this name can be a column."""
+    """Return true where a field of this name can be a column.
+
+    None has a backtick: Delta 4.4 cannot write its changes (``packedData.`a`b```), so that the first
+    DELETE, UPDATE or MERGE of the table would fail, and every one after it.
+    """
     printable = bool(name) and len(name) <= LONGEST_NAME and name.isprintable() and name.strip() == name
-    return printable and not OURS.fullmatch(name)
+    return printable and "`" not in name and not OURS.fullmatch(name)
 
 
 def widens(narrow: DataType, wide: DataType) -> bool:

@@ -15,6 +15,7 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
+from medallion_assets.sources.errors import BatchRefused
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.options import Source
 
@@ -80,6 +81,7 @@ MAPPING, WIDENING = "delta.columnMapping.mode", "delta.enableTypeWidening"
 
 def ready_for(spark: SparkSession, path: Path, growth: SchemaDiff, source: Source) -> None:
     """Make the table take the batch: created with what it needs from its start, widened where asked."""
+    takes_names(spark, path, growth.schema)
     if not _given(spark, path, growth.schema, _features(growth.schema, source)):
         return
     for name, kind in growth.widened.items():
@@ -88,7 +90,16 @@ def ready_for(spark: SparkSession, path: Path, growth: SchemaDiff, source: Sourc
 
 
 def takes_names(spark: SparkSession, path: Path, schema: StructType) -> None:
-    """Make the table take columns whose names Delta refuses unless it maps them."""
+    """Make the table take columns whose names Delta refuses unless it maps them.
+
+    Raises:
+        BatchRefused: A name has a backtick, and no correction of the table could ever be written.
+    """
+    if ticked := [name for name in schema.names if "`" in name]:
+        raise BatchRefused(
+            f"{path}: Delta cannot change or delete rows of a table with a backtick in a column's name: "
+            f"{', '.join(ticked)}. Nothing was written and nothing is lost: rename it in the schema or query."
+        )
     if _odd_names(schema):
         _given(spark, path, schema, {MAPPING: "name"})
 
