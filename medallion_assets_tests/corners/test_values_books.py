@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from medallion_assets.sources.counting import contents
+from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.csv_blocks import Block
+from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.value_books import CommittedValues, FileColumns, QueryColumns, books_of
@@ -61,6 +64,37 @@ def test_csv_cells_are_counted_as_pythons_reader_cuts_them(tmp_path, rows):
         name for row in rows for name, cell in zip(("id", "name", "last"), row, strict=True) if cell
     )
     assert +found.values == naive
+
+
+def test_cells_of_a_sound_csv_file_are_counted_without_those_the_load_is_cut_into(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text('id,"first\nname",last\n1,"a ""b""\nc",\n\n2,,"x,y"\n')
+    cells = Block.cells
+    monkeypatch.setattr(Block, "cells", lambda *_: pytest.fail("these are the load's own"))
+    assert +counted(path, Source("s", "csv")).values == {"id": 2, "first\nname": 1, "last": 1}
+    # Of a file with an odd record the careful reader says what its records are.
+    monkeypatch.setattr(Block, "cells", cells)
+    path.write_text('id,name\n1,a"b\n2,"x"y\n')
+    assert +counted(path, Source("s", "csv")).values == {"id": 1, "name": 1}
+
+
+@given(
+    lines=st.lists(st.text(alphabet='ab ",;\n\r1é\t', max_size=12), min_size=1, max_size=6),
+    sep=st.sampled_from([",", ";", "\t"]),
+    header=st.sampled_from(["true", "false"]),
+)
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_csv_file_has_the_cells_that_the_load_is_cut_into(tmp_path, lines, sep, header):
+    path, source = tmp_path / "a.csv", Source("s", "csv", reader_options={"sep": sep, "header": header})
+    path.write_bytes("\n".join([f"id{sep}name", *lines]).encode())
+    try:
+        file = entry(path, source)
+    except UnreadableFile:
+        return
+    cut: Counter[str] = Counter()
+    for _, cells in csv_cells(file, source):
+        cut.update({name: len(column) - column.null_count for name, column in cells.items()})
+    assert +count_values(file, source).values == +cut
 
 
 def test_quoted_empty_cells_and_null_texts_are_told_from_values(tmp_path):

@@ -67,11 +67,16 @@ def csv_cells(file: Entry, source: Source) -> Iterator[tuple[Block, dict[str, pa
         UnreadableFile: The file is not as it was counted.
     """
     names, dialect = column_names(file.header, source), Dialect.of(source)
-    for _, block in _blocks(file, source):
+    for _, block in csv_blocks(file, source):
         yield block, block.by_name(names, dialect)
 
 
-def _blocks(file: Entry, source: Source) -> Iterator[tuple[CsvFile, Block]]:
+def csv_blocks(file: Entry, source: Source) -> Iterator[tuple[CsvFile, Block]]:
+    """Return a file's blocks, each with the text they are of.
+
+    Raises:
+        UnreadableFile: The file is not as it was counted.
+    """
     text, cutter = CsvFile(file.location, source), Cutter(Dialect.of(source), has_header(source))
     width = len(column_names(file.header, source))
     for block in readable(cutter.blocks(text.pieces()), file):
@@ -94,7 +99,7 @@ def parse_csv_files(
 
 
 def _tasks(files: list[Entry], reader: "RowReader") -> Iterator[Callable[[], list[Parsed]]]:
-    cut = ((file, *block) for file in files for block in _blocks(file, reader.source))
+    cut = ((file, *block) for file in files for block in csv_blocks(file, reader.source))
     # Small files are one task; of a large one each block is cut here, and becomes rows in its own task.
     yield from (
         [partial(_parsed, reader, cut)] if len(files) > 1 else (partial(_parsed, reader, [b]) for b in cut)
