@@ -101,6 +101,22 @@ def test_each_mistake_is_one_paragraph_with_part_file_line_and_trace(drop, lake,
         assert "[`total`, `id`" in outcomes[f"shop/silver/{name}"].error
 
 
+@pytest.mark.spark
+def test_a_row_that_its_query_cannot_cast_is_quarantined_without_a_trace_on_the_terminal(lakehouse, capfd):
+    orders, said = shop_of_mistakes()
+    cast = next(table for table in said if table.name == "cast")
+    words = ["2024-01-01", "soon", "2024-01-02T10:00:00Z"]
+    lakehouse.land("shop/orders", "a.json", json_lines(*({"id": n, "word": w} for n, w in enumerate(words))))
+    capfd.readouterr()
+    outcomes = run_tables([orders, cast], lakehouse.lake, lakehouse._spark)
+    printed = capfd.readouterr()
+    assert [o.error for o in outcomes] == ["", ""]
+    assert not [
+        line for line in (printed.err + printed.out).splitlines() if "Exception" in line or "\tat " in line
+    ]
+    assert lakehouse.rows(cast, "SELECT id FROM t ORDER BY id") == [{"id": 0}, {"id": 2}]
+
+
 def test_an_error_that_names_itself_as_its_cause_ends_the_search_for_passing_errors():
     error = ExpectationFailed("shop/silver/sales: a row broke above_zero")
     error.__cause__ = error

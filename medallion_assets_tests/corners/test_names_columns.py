@@ -6,6 +6,7 @@ import re
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -31,11 +32,6 @@ RECORD = {"id": 1, **{name: f"v {name}" for name in NAMES}, "nested": {name: nam
 
 
 def avro(record):
-    plain = {
-        k: v
-        for k, v in record.items()
-        if isinstance(v, str) and k.isascii() and k.replace("_", "a").isalnum()
-    }
     plain = {k: v for k, v in record.items() if re.fullmatch("[A-Za-z_][A-Za-z_0-9]*", k) and k != "id"}
     fields = [{"name": name, "type": "string"} for name in plain]
     out = io.BytesIO()
@@ -49,6 +45,12 @@ def parquet(record):
     return out.getvalue()
 
 
+def orc(record):
+    out = io.BytesIO()
+    pyarrow.orc.write_table(pa.Table.from_pylist([record]), out)
+    return out.getvalue()
+
+
 def test_only_names_with_a_meaning_are_no_columns():
     assert [name for name in NAMES if not is_column(name)] == RESCUED
     assert all(name.startswith("__medallion_") for name in WORKING)
@@ -59,14 +61,18 @@ def test_a_field_of_any_name_is_a_column_or_rescued_in_every_format(landed, auto
     flat = {name: value for name, value in RECORD.items() if name != "nested"}
     cells = [",".join('"' + str(cell) + '"' for cell in line) for line in (flat, flat.values())]
     in_avro, of_avro = avro(flat)
+    elements = "".join(f"<{name}>{value}</{name}>" for name, value in of_avro.items())
     files = {
         "json": (json.dumps(RECORD) + "\n", RECORD),
         "csv": ("\n".join(cells) + "\n", flat),
         "parquet": (parquet(RECORD), RECORD),
         "avro": (in_avro, of_avro),
+        "xml": (f"<rows><row>{elements}</row></rows>", of_avro),
+        "orc": (orc(flat), flat),
     }
     for kind, (contents, record) in files.items():
         options = {"infer_column_types": True} if kind == "json" else {}
+        options |= {"rowTag": "row"} if kind == "xml" else {}
         path = landed(**{f"{kind}/f__{kind}": contents}) / kind
         result = autoload(path, kind, kind, **options)
         assert (result.rows_loaded, result.rows_unaccounted, result.rows_quarantined) == (1, 0, 0), kind

@@ -1,7 +1,9 @@
 """Lakes, landing zones and folders of any name."""
 
 import pytest
+from typer.testing import CliRunner
 
+from medallion_assets.cli.app import app
 from medallion_assets.delta import log
 from medallion_assets.delta.errors import UnusablePath
 from medallion_assets.sources import autoload_to_table
@@ -46,6 +48,19 @@ def test_a_lake_no_log_reader_can_open_is_refused_by_its_name(folder, tmp_path):
             ask(tmp_path / folder / "t")
         assert str(tmp_path / folder) in str(refused.value)
         assert "rename" in str(refused.value)
+
+
+def test_a_run_and_an_audit_of_such_a_lake_name_it_and_do_not_say_that_all_is_well(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "my%20lake"))
+    monkeypatch.setenv("MEDALLION_LANDING", str(tmp_path / "landing"))
+    (tmp_path / "landing/school/courses").mkdir(parents=True)
+    for command in (["run", "school/bronze/courses"], ["audit", "school/bronze/courses"]):
+        said = CliRunner().invoke(app, command)
+        assert said.exit_code != 0, said.output
+        told = " ".join(said.output.split())
+        assert "my%20lake" in told, told
+        assert "rename" in told, told
+        assert "ll well" not in told, told
 
 
 def test_folders_that_differ_in_case_or_have_a_name_of_ours_make_no_second_column():

@@ -13,10 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from medallion_assets.declare import Pipeline, stream
+from medallion_assets.runs.run import run_tables
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats import csv_blocks
 from medallion_assets.sources.formats.csv_blocks import Block
 from medallion_assets.sources.formats.csv_rows import csv_cells
+from medallion_assets.sources.formats.json_blocks import TypedReader
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.value_books import CommittedValues, FileColumns, QueryColumns, books_of
@@ -197,3 +201,47 @@ def test_a_field_that_the_declaration_keeps_nowhere_is_counted_by_name(landed):
     query = QueryColumns(frozenset({"id", "name"}), None, "")
     plain = good.set_column(0, "id", pa.array([1, 2, 3], pa.int64())).drop_columns(["_rescued_data"])
     assert balanced(path, plain, refused, query).unkept == {"extra": 1}
+
+
+def lossy_json(self, block, rows_of=TypedReader.rows_of):
+    rows = rows_of(self, block)
+    return rows.set_column(1, "total", pa.nulls(len(rows), rows["total"].type))
+
+
+def lossy_csv(text, width, dialect, parsed=csv_blocks._parsed):
+    first, _, *others = parsed(text, width, dialect)
+    return [first, pa.nulls(len(first), pa.string()), *others]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_a_value_that_a_reader_loses_fails_the_check_and_stops_the_tables_downstream(
+    kind, lakehouse, monkeypatch
+):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format=kind, schema="id INT, total INT, more ARRAY<INT>")):  # noqa: B008
+        """One row per click."""
+        return files
+
+    @shop.silver()
+    def clean(clicks=stream(clicks)):
+        """One row per click."""
+        return clicks.select("id", "total")
+
+    files = {"json": '{"id": %d, "total": 5, "more": [1]}\n', "csv": 'id,total,more\n%d,5,"[1]"\n'}
+    lakehouse.land("shop/clicks", f"1.{kind}", files[kind] % 1)
+    well, _ = run_tables([clicks, clean], lakehouse.lake, lakehouse._spark)
+    (check,) = [verdict for verdict in well.verdicts if verdict.name == "values_conserved"]
+    assert check.passed
+    assert "not counted: more (nested" in check.words
+    monkeypatch.setattr(TypedReader, "rows_of", lossy_json)
+    monkeypatch.setattr(csv_blocks, "_parsed", lossy_csv)
+    lakehouse.land("shop/clicks", f"2.{kind}", files[kind] % 2)
+    ill, after = run_tables([clicks, clean], lakehouse.lake, lakehouse._spark)
+    (check,) = [verdict for verdict in ill.verdicts if not verdict.passed]
+    assert (check.name, check.blocking, f"2.{kind}: total -1 values" in check.words) == (
+        "values_conserved", True, True
+    ), check  # fmt: skip
+    assert after.error.startswith("not run")

@@ -17,7 +17,7 @@ def loaded(tmp_path, lake, spark):
 
     def load(files, table, **options):
         folder = tmp_path / table
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         for name, contents in files.items():
             (folder / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
         target, checkpoint = f"web.bronze.{table}", tmp_path / "checkpoints" / table
@@ -117,3 +117,18 @@ def test_an_inferred_column_takes_no_later_text_it_could_not_give_back(loaded):
     assert [(row["zip"], row["n"], row["t"], str(row["price"])) for row in rows] == [
         (12345, 1, "08:30", "1.10"), (54321, 2, "F", "2.50")
     ]  # fmt: skip
+    later = "zip,n,t,price\n01234,1e3,yes,2.505\n,007,,10\n"
+    rows, _ = loaded({"b.csv": later}, "inferred", infer_column_types=True)
+    first, second = of_file(rows, "b.csv")
+    assert (first["zip"], first["n"], first["t"], first["price"]) == (None, None, "yes", None)
+    assert rescued(first) == {"zip": "01234", "n": "1e3", "price": "2.505"}
+    assert (second["n"], str(second["price"]), rescued(second)) == (None, "10.00", {"n": "007"})
+
+
+def test_a_hint_of_a_decimal_rounds_no_cell(loaded):
+    hinted = {"schema_hints": "d DECIMAL(9,2)", "infer_column_types": True}
+    rows, _ = loaded({"a.csv": "id,d\n1,1.239\n2,1e-9\n3,1.2\n4,12e-1\n"}, "hinted", **hinted)
+    found = {row["id"]: (row["d"] and str(row["d"]), rescued(row)) for row in rows}
+    assert found == {
+        1: (None, {"d": "1.239"}), 2: (None, {"d": "1e-9"}), 3: ("1.20", {}), 4: ("1.20", {}),
+    }  # fmt: skip

@@ -1,12 +1,18 @@
 """What Spark shows of landed text files: values, rescued data, and the quarantine's texts and places."""
 
 import base64
+import io
 import json
 import re
 from datetime import date, datetime, timezone
+from datetime import time as dt_time
 from decimal import Decimal
 from random import Random
 
+import fastavro
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812
@@ -200,6 +206,7 @@ def test_each_refused_record_of_each_text_format_has_its_place_and_its_text(land
     folder = landed(**{
         "t/a__text": b"one\n\xff\xfe\nthree\n", "j/a__json": b'[{"id":1},\n{"id":"x"},\n{"id":2}]',
         "x/a__xml": b"<p><r><id>1</id>tail</r><r><id>x</id></r><r><id>2</r></p>",
+        "y/a__xml": b"<p><r><v>good</v></r><r><v>\xff</v></r></p>",
     })  # fmt: skip
     text = autoload(folder / "t", "text", "t")
     assert sorted(row["value"] for row in rows(text)) == ["one", "three"]
@@ -214,6 +221,11 @@ def test_each_refused_record_of_each_text_format_has_its_place_and_its_text(land
     assert refused["record 2"] == ("<r><id>x</id></r>", None, "does not fit the schema", "schema")
     assert refused["record 3"][0] == "<r><id>2</r></p>"
     assert refused["record 3"][2].startswith("malformed XML: mismatched tag: line 1")
+    bytes_of = autoload(folder / "y", "xml", "y", rowTag="r")
+    assert [row["v"] for row in rows(bytes_of)] == ["good"]
+    ((_, encoded, reason, _),) = held(bytes_of).values()
+    # No reader of XML goes on behind such a byte: the rest of the file is one record.
+    assert (base64.b64decode(encoded), reason[:13]) == (b"<r><v>\xff</v></r></p>", "malformed XML")
 
 
 def test_times_in_a_format_of_their_own_are_read_by_spark_or_rescued(landed, autoload, rows):
@@ -225,10 +237,43 @@ def test_times_in_a_format_of_their_own_are_read_by_spark_or_rescued(landed, aut
     assert found[3]["_rescued_data"].startswith('{"x":1.10,')
 
 
-def test_a_file_called_like_a_stand_in_keeps_its_own_name(landed, autoload, rows):
-    folder = landed(**{"file-000000__csv": "id\n1\n", "x?y__csv": "id\n2\n"})
-    found = rows(autoload(folder, "csv"), "id", "_source_file")
-    assert {row["id"]: row["_source_file"].rpartition("/")[2] for row in found} == {
-        "1": "file-000000.csv",
-        "2": "x?y.csv",
+@pytest.mark.parametrize("kind", ["csv", "parquet", "orc", "avro"])
+def test_a_file_called_like_a_stand_in_keeps_its_own_name(kind, landed, autoload, rows):
+    # A TIME or a map with other keys than texts is read from a copy, whose name is the engine's own.
+    time = [pa.array([dt_time(1)], pa.time64("us"))]
+    names = ("file-000000", "x?y", "part-0")
+    contents = {
+        "csv": lambda n: f"id\n{n}\n",
+        "parquet": lambda n: written(pq.write_table, pa.table([[n], *time], ["id", "at"])),
+        "orc": lambda n: written(pyarrow.orc.write_table, pa.table({"id": [n], "a b": [n]})),
+        "avro": avro_file,
     }
+    folder = landed(**{f"{name}__{kind}": contents[kind](n) for n, name in enumerate(names)})
+    found = rows(autoload(folder, kind), "id", "_source_file")
+    assert {int(row["id"]): row["_source_file"].rpartition("/")[2] for row in found} == {
+        n: f"{name}.{kind}" for n, name in enumerate(names)
+    }
+
+
+def written(write, table):
+    out = io.BytesIO()
+    write(table, out)
+    return out.getvalue()
+
+
+def avro_file(number):
+    out = io.BytesIO()
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "int", "logicalType": "time-millis"}},
+    ]
+    fastavro.writer(
+        out, {"type": "record", "name": "r", "fields": fields}, [{"id": number, "at": dt_time(1)}]
+    )
+    return out.getvalue()
+
+
+def test_a_refused_row_of_a_file_with_columns_says_which_it_was(landed, autoload):
+    text = written(pq.write_table, pa.table({"id": [1, 2, 3], "n": ["x", None, "y"]}))
+    done = autoload(landed(a__parquet=text), "parquet", schema="id BIGINT, n INT")
+    assert sorted(held(done)) == ["record 1", "record 3"]

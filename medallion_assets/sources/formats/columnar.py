@@ -26,7 +26,7 @@ from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import AS_JSON, NO_FIT, as_json, written
+from medallion_assets.sources.quarantine import AS_JSON, NO_FIT, POSITION, as_json, written
 from medallion_assets.sources.staging import Staging
 
 BINARY = StructType(
@@ -63,8 +63,8 @@ class Columnar(NamedTuple):
     """The rows of files that share one schema.
 
     Attributes:
-        rows: Columns ``c0``, ``c1`` ...; ``MISFITS`` where a copy was read; ``_source_file`` and
-            ``_source_modified_at``.
+        rows: Columns ``c0``, ``c1`` ...; ``MISFITS`` where a copy was read; ``POSITION`` (NULL where Spark's
+            reader does not number rows: ORC and Avro), ``_source_file`` and ``_source_modified_at``.
         fields: The files' own columns in that order, by their own names.
     """
 
@@ -92,9 +92,11 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
             StructField(name, NullType() if untyped else field.dataType)
             for (name, untyped), field in zip(names, fields, strict=False)
         ]
+    number = F.col("_metadata.row_index") + 1 if copied or source.format == "parquet" else F.lit(None)
     rows = frame.select(
         *(F.col(quoted(name)).alias(f"c{place}") for place, name in enumerate(frame.columns[: len(fields)])),
         *([F.col(MISFITS)] if copied else []),
+        F.concat(F.lit("record "), number.cast("string")).alias(POSITION),
         staging.original().alias("_source_file"),
         F.col("_metadata.file_modification_time").alias("_source_modified_at"),
     )
@@ -130,6 +132,7 @@ def columnar_records(
         *(column.alias(source.rescued) for column in rescued),
         F.when(F.col(f"{RESERVED}reason").isNotNull(), raw).alias("_raw"),
         F.col(f"{RESERVED}reason").alias("_reason"),
+        F.when(F.col(f"{RESERVED}reason").isNotNull(), F.col(POSITION)).alias(POSITION),
         "_source_file",
         "_source_modified_at",
     )

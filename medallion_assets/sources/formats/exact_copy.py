@@ -261,7 +261,8 @@ def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
 def _unreadable(broken: Exception, start: str = "") -> UnreadableFile:
     if isinstance(broken, UnreadableFile):
         return broken
-    return UnreadableFile(f"{start}{str(broken) or type(broken).__name__}")
+    told = isinstance(broken, (pa.ArrowException, ValueError, EOFError, OSError)) and str(broken)
+    return UnreadableFile(f"{start}{told or f'its bytes are damaged ({type(broken).__name__}: {broken})'}")
 
 
 def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:
