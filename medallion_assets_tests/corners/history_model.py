@@ -254,6 +254,8 @@ class Shop:
             chosen = sorted(found, key=lambda e: e["entry_id"])[a % len(found)]
             self.verb("discard", "sales", choice=QuarantineFilter(ids=(chosen["entry_id"],)), why="a test")
             self.model.discarded[chosen["serial"]] += 1
+            # A mended order whose city went is held again, and given up as it is.
+            self.model.fixed[chosen["serial"]] -= bool(chosen["repaired"])
 
     def reprocess(self, a: int, b: int) -> None:
         """Files that were read are read again, replacing what they gave."""
