@@ -4,7 +4,6 @@ The readers are Python's ``json`` and ``csv``, pyarrow, fastavro and what wrote 
 column of its name or in the rescued data, as the same value, and nowhere else.
 """
 
-import base64
 import csv
 import datetime as dt
 import io
