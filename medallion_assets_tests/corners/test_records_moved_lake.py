@@ -133,7 +133,7 @@ def test_a_file_waits_for_every_declared_reader_also_one_that_never_ran(drop, la
     other = orders_of(Pipeline("other_shop"), path=zone)
     same = orders_of(Pipeline("shop", tables=orders.registry), name="copies", path=zone)
     file = drop("shop/orders", "a.json", json_lines({"id": 1}))
-    for reader in (other, same):
+    for reader in (same, other):
         refresh(orders, lake, lambda: spark)
         assert file.exists(), f"{reader.key} has not read it"
         assert refresh(reader, lake, lambda: spark).total("written") == 1
