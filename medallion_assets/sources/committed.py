@@ -52,11 +52,14 @@ def account_of(
     """
     fields = _fields(place.path)
     names = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
-    parts = _added(place.path, transaction)
-    refused_parts = _added(place.quarantine, transaction.of_quarantine)
+    all_parts = _added(place.path, transaction), _added(place.quarantine, transaction.of_quarantine)
+    parts, refused_parts = ([part for part in found if part.exists()] for found in all_parts)
+    removed = (parts, refused_parts) != all_parts
     rescued = place.source.rescued
     rows, rescues = _counted(parts, names.get(FILE, FILE), names.get(rescued, ""))
     refused, _ = _counted(refused_parts, "source_file", "")
+    if removed:
+        rows = Counter({file.path: file.records - refused[file.path] for file in files})
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
     there.add_refused(refused_parts, rescued)
@@ -70,6 +73,7 @@ def account_of(
     for file in files:
         let_go = file.records - rows[file.path] - refused[file.path]
         counts, why = _counts_of(file, values[file.path])
+        why = "the table's data files were removed before they were counted" if removed else why
         books[file.path] = (
             ValueBooks(uncounted={"*": why}) if why else books_of(file, counts, there, query, let_go)
         )

@@ -104,15 +104,19 @@ def know(ledger: Path, files: Sequence[Entry]) -> None:
     _decide(ledger, files, {"status": LOADED, "reason": why, "commit_time": datetime.now(timezone.utc)})
 
 
-def _decide(ledger: Path, files: Sequence[Entry], outcome: Mapping[str, Any]) -> None:
+def _decide(ledger: Path, files: Sequence[Entry], outcome: dict[str, Any]) -> None:
     now = datetime.now(timezone.utc)
     add(ledger, [_of_entry(file) | {"processed_time": now} | outcome for file in files])
 
 
 def undecided(ledger: Path, files: Sequence[Entry]) -> list[Entry]:
-    """Return the files that have no row: nothing became of them before their batch."""
+    """Return the files that have no row: nothing became of them before their batch.
+
+    The status table may have outlived a ledger whose entries had the same sequences.
+    """
     told = of_entries(ledger, [file.sequence for file in files])
-    return [file for file in files if file.sequence not in told]
+    seen = {(row["path"], row["discovery_time"]) for row in told.values()}
+    return [file for file in files if (file.path, file.discovered_at) not in seen]
 
 
 def _of_entry(file: Entry) -> dict[str, Any]:

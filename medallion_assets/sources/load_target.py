@@ -126,9 +126,14 @@ def source_of(
 
 
 def has_new_ledger(place: LoadTarget) -> bool:
-    """Return true where the table's newest batch was of another ledger than the one there is."""
-    known = newest_flows(place.path).get("", {}).get(UPSTREAM)
-    return bool(known) and log.table_id(place.ledger) not in ("", known)
+    """Return true where the table's newest batch was of another ledger than the one there is.
+
+    An older copy of the ledger is another one, too: it will number other files as the lost ones were.
+    """
+    known, there = newest_flows(place.path).get("", {}).get(UPSTREAM), log.table_id(place.ledger)
+    if not known or not there:
+        return False
+    return there != known or (log.version(place.ledger) or 0) < position_of(place.path, place.key)
 
 
 def ledger_position(place: LoadTarget) -> int:
@@ -137,16 +142,22 @@ def ledger_position(place: LoadTarget) -> int:
 
 
 def loaded_before(
-    spark: SparkSession, files: Sequence[Entry], place: LoadTarget
+    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, listed_anew: bool
 ) -> tuple[list[Entry], list[Entry]]:
     """Return the files whose records a ledger before this one brought, and the others, ready to load.
 
-    A new ledger lists every file as new. It knows the later contents of a path by itself (``supersedes``):
-    only contents that are the first of their path in it are looked up in table and quarantine. Under
-    ``allow_overwrites="ignore"`` the path decides, as it does with the ledger; else contents of another
-    time are other contents, which under ``"replace"`` replace what the path gave before.
+    A new ledger lists every file as new; afterwards it knows the later contents of a path by itself, and only
+    contents that are the first of their path in it are looked up in table and quarantine. Under
+    ``allow_overwrites="ignore"`` the path decides, as it does with the ledger; else contents of another time
+    are other contents, which under ``"replace"`` replace what the path gave before.
+
+    Args:
+        spark: The session.
+        files: The files of a batch.
+        place: Where they go.
+        listed_anew: The ledger took them up when it was found to be new: none of them is known.
     """
-    first = [file.path for file in files if file.supersedes == NONE]
+    first = [file.path for file in files if listed_anew or file.supersedes == NONE]
     rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
     loaded: dict[str, set[int]] = defaultdict(set)
     for path, time in rows.select(*PROVENANCE).distinct().collect() if first else ():
@@ -154,7 +165,8 @@ def loaded_before(
     held = _held_since(place, first)
     known, left = [], []
     for file in files:
-        if file.path not in first or (file.path not in loaded and file.path not in held):
+        knows = file.supersedes != NONE and not listed_anew
+        if knows or (file.path not in loaded and file.path not in held):
             left.append(file)
         elif place.source.allow_overwrites == "ignore" or _is_of_then(file, loaded, held):
             known.append(file)

@@ -175,6 +175,7 @@ def _stream(
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
     position = ledger_position(place)
+    listed_anew = log.version(place.ledger) if has_new_ledger(place) else None
     if not progress.goes_on(checkpoint, position):
         progress.forget(checkpoint)
 
@@ -190,7 +191,8 @@ def _stream(
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         session = rows.sparkSession
         if epoch and not again:
-            known, files = loaded_before(session, files, place)
+            anew = listed_anew is not None and version <= listed_anew
+            known, files = loaded_before(session, files, place, anew)
             outcomes.know(place.ledger, known)
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 

@@ -8,6 +8,7 @@ import shutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from medallion_assets.declare import Pipeline
 from medallion_assets.delta import log
@@ -80,6 +81,21 @@ def test_files_that_changed_after_a_batch_died_are_told_as_not_counted_and_stop_
     assert lakehouse.run(orders)["shop/bronze/orders"].total("written") in (1, 2)
 
 
+def test_data_files_that_went_before_they_were_counted_stop_no_run(lakehouse, spark):
+    orders = orders_of(Pipeline("shop"))
+    lakehouse.land("shop/orders", "a.json", json_lines({"id": 1}, {"id": 2}))
+    with lakehouse.crash_at(1):
+        lakehouse.run(orders)
+    path = lakehouse.lake.path(orders)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    DeltaTable(str(path)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    lakehouse.land("shop/orders", "b.json", json_lines({"id": 3}))
+    assert lakehouse.run(orders)["shop/bronze/orders"].total("written") == 1
+    rows = {row["path"]: row for row in file_status.rows(lakehouse.lake.ledger(orders))}
+    assert "data files were removed" in rows["a.json"]["values_uncounted"]
+    assert (rows["a.json"]["rows_loaded"], rows["b.json"]["values_uncounted"]) == (2, None)
+
+
 def ids(done):
     return sorted(row["id"] for row in log.rows(done.path, "SELECT id FROM t"))
 
@@ -100,6 +116,35 @@ def test_a_lost_checkpoint_withholds_no_later_file_and_doubles_none_of_before(la
     os.utime(folder / "a.json", ns=(facts.st_atime_ns, facts.st_mtime_ns))
     done = autoload(folder, "json", **read)
     assert (done.files, done.rows_loaded, ids(done)) == (3, 3, [1, 2, 3, 7])
+
+
+@pytest.mark.parametrize("lost", ["ledger", "ledger_files"])
+def test_ledger_and_status_table_may_be_lost_one_without_the_other(landed, autoload, tmp_path, lost):
+    folder = landed(a__json=json_lines({"id": 1}))
+    autoload(folder, "json", schema="id INT")
+    landed(b__json=json_lines({"id": 2}))
+    autoload(folder, "json", schema="id INT")
+    shutil.rmtree(tmp_path / "checkpoints/t" / lost)
+    # One of the new ledger's entries has the sequence of an old one.
+    landed(aa__json=json_lines({"id": 3}))
+    os.utime(folder / "aa.json", (1, 1))
+    autoload(folder, "json", schema="id INT")
+    landed(c__json=json_lines({"id": 4}))
+    assert ids(autoload(folder, "json", schema="id INT")) == [1, 2, 3, 4]
+
+
+def test_an_older_copy_of_a_checkpoint_withholds_and_doubles_nothing(landed, autoload, tmp_path):
+    checkpoint, read = tmp_path / "checkpoints/t", {"schema": "id INT", "allow_overwrites": "append"}
+    for number, name in enumerate(("a", "b", "b", "c", "d", "e"), 1):
+        if number == 3:
+            shutil.copytree(checkpoint, tmp_path / "older")
+        if number == 5:
+            shutil.rmtree(checkpoint)
+            (tmp_path / "older").rename(checkpoint)
+        folder = landed(**{f"{name}__json": json_lines({"id": number})})
+        os.utime(folder / f"{name}.json", (number, number))
+        done = autoload(folder, "json", **read)
+        assert ids(done) == list(range(1, number + 1))
 
 
 def test_after_a_lost_checkpoint_the_mode_says_what_becomes_of_a_file_that_changed_meanwhile(
