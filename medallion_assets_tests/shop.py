@@ -52,16 +52,16 @@ def orders_and_sales(*rules, **options):
     return orders, sales
 
 
-def orders_of(shop, rules=(), **landing):
+def orders_of(shop, rules=(), name="orders", **landing):
     """The shop's orders, as they land."""
     told = {"format": "json", "schema": "id INT, total INT"} | landing
 
-    @shop.bronze(expectations=rules)
     def orders(files=shop.landing("orders", **told)):  # noqa: B008
         """One row per order, as it landed."""
         return files
 
-    return orders
+    orders.__name__ = name
+    return shop.bronze(expectations=rules)(orders)
 
 
 def commit_batch(lake, table, batch):

@@ -1,6 +1,7 @@
 """Processing time: rounds go on while files land, say what they did, and end when they are told to."""
 
 import threading
+import time
 
 import dagster as dg
 import pytest
@@ -14,6 +15,7 @@ from medallion_assets.runs.run import run_tables
 from medallion_assets.runs.streaming import stream_tables
 from medallion_assets.simulators import land
 from medallion_assets.sources.errors import seconds_of
+from medallion_assets.storage.lease import held
 from medallion_assets_tests.shop import chain, totals_file
 
 BRONZE = "school/bronze/courses"
@@ -73,6 +75,57 @@ def test_a_stream_that_died_in_a_round_goes_on_where_it_stopped(
             stop.set()
     assert rows_of(tables[-1].key, "SELECT total, sales FROM t") == [{"total": 29, "sales": 4}]
     lakehouse_here.assert_exactly_once(*tables)
+
+
+@pytest.mark.spark
+def test_checkpoints_are_reset_beside_a_live_stream_between_two_of_its_batches(
+    lakehouse_here, lake, drop, spark, rows_of, look
+):
+    tables, stop, told = chain(gold="complete"), threading.Event(), []
+
+    def reset():
+        while not stop.wait(0.2):
+            told.extend(look("reset_checkpoint", table) for table in tables)
+
+    threading.Timer(120, stop.set).start()
+    thread = threading.Thread(target=reset)
+    drop("shop/orders", "first.json", totals_file(5))
+    for number, moment in enumerate(stream_tables(tables, lake, lambda: spark, 0.05, stop)):
+        assert not moment.outcome.error
+        if number == 0:
+            thread.start()
+        if number < 3:
+            drop("shop/orders", f"{number}.json", totals_file(5, 6, start=number * 10 + 10))
+        if rows_of(tables[-1].key, "SELECT sales FROM t") == [{"sales": 7}]:
+            stop.set()
+    thread.join()
+    assert all(answer.well for answer in told)
+    assert sum("was deleted" in answer.does for answer in told) > 2
+    assert not any("not ended" in answer.does or "interrupted" in answer.does for answer in told)
+    assert rows_of(tables[-1].key, "SELECT total, sales FROM t") == [{"total": 38, "sales": 7}]
+    lakehouse_here.assert_exactly_once(*tables)
+
+
+@pytest.mark.spark
+def test_a_checkpoint_is_reset_once_the_batch_that_holds_the_table_has_ended(lake, drop, spark, look):
+    tables, inside = chain(), threading.Event()
+    drop("shop/orders", "1.json", totals_file(5))
+    assert [outcome.error for outcome in run_tables(tables, lake, lambda: spark)] == [""] * 3
+    sales = tables[1]
+
+    def batch():
+        with held(lake.state(sales, "lease"), "a stream"):
+            inside.set()
+            time.sleep(1)
+
+    thread = threading.Thread(target=batch)
+    thread.start()
+    inside.wait()
+    began = time.monotonic()
+    assert "another process is writing the table now" in look("reset_checkpoint", sales, dry_run=True).does
+    assert "was deleted" in look("reset_checkpoint", sales).does
+    assert time.monotonic() - began > 0.7
+    thread.join()
 
 
 def refuse_to_go_on(moments):

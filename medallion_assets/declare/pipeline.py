@@ -53,6 +53,10 @@ def looked_up(rules: Sequence[SetRule]) -> Iterator[tuple[str, Read]]:
 
 Query = Callable[..., DataFrame | str]
 
+DECLARED: dict[str, Mapping[str, Table]] = {}
+"""The tables of each pipeline that this process declared, by its name: readers of one landing zone may be of
+several pipelines."""
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -159,6 +163,7 @@ class Pipeline:
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table
+        DECLARED[self.name] = self.tables
         return table
 
 

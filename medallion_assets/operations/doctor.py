@@ -14,10 +14,11 @@ from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.lake.arrivals import is_filled
 from medallion_assets.lake.code_version import PARTS, changed_parts, code_version, committed_code
 from medallion_assets.lake.paths import Lake, is_lost
-from medallion_assets.lake.position import has_unfinished_batch, newest_batch, position
+from medallion_assets.lake.position import checkpoint_agrees, has_unfinished_batch, newest_batch, position
 from medallion_assets.operations.full_refresh import last_full_refresh
+from medallion_assets.operations.maintain import ACCEPTED
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many
-from medallion_assets.quality.conservation import balance
+from medallion_assets.quality.conservation import Balance, balance, explains, hand_made
 from medallion_assets.replay.replay import is_pending
 from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.sources import unseen_files
@@ -150,33 +151,66 @@ def _problems(table: Table, lake: Lake) -> Iterator[str]:
     planned, at = progress.planned_position(checkpoint), position(table, lake)
     stopped = not is_held(lake.state(table, "lease"))
     died = has_unfinished_batch(table, lake) or (progress.is_interrupted(checkpoint) and planned > at)
-    if died and stopped:
+    if _has_other_state(table, lake):
         # Spark refuses a batch whose query no longer fits its state, however often it is run.
-        state = table.stateful and {*PARTS[:2], PARTS[3]} & set(changed_parts(table, lake))
-        yield (
-            "a micro-batch was interrupted and its query has changed since: run full_refresh"
-            if state
-            else "a micro-batch was interrupted; nothing is lost: the next run takes it again"
-        )
+        yield "its query has changed since its state was made: run full_refresh"
+    elif died and stopped:
+        yield "a micro-batch was interrupted; nothing is lost: the next run takes it again"
     if is_pending(table, lake) and stopped:
         yield "a replay was interrupted; nothing is lost: the next run finishes it"
     upstream = lake.upstream_log(table)
     if at >= 0 and _is_cut_off(upstream, at + 1):
         yield f"upstream no longer keeps the log of version {at + 1}: run full_refresh"
     books = balance(table, lake)
-    if log.exists(path) and not books.holds and not died:
-        yield f"its books do not hold ({books}): run audit, then full_refresh"
-    for version, operation in _by_hand(table, lake)[:1]:
+    lacks = log.exists(path) and not books.holds and not died
+    if lacks:
+        yield _of_books(table, lake, books)
+    told = lacks and not table.row_count_column
+    by_hand = [made for made in _by_hand(table, lake) if made[1] != "DELETE" or not told]
+    for version, operation in by_hand[:1]:
         yield f"version {version} was written by hand ({operation}), not by a run: run full_refresh"
 
 
+def _has_other_state(table: Table, lake: Lake) -> bool:
+    """Return true where the state that the next batch would go on with was made by another query."""
+    changed = table.stateful and {*PARTS[:2], PARTS[3]} & {*changed_parts(table, lake)}
+    return bool(changed) and checkpoint_agrees(table, lake)
+
+
+def _of_books(table: Table, lake: Lake, books: Balance) -> str:
+    """Return why the books do not hold, as far as logs tell, and the verb that mends it."""
+    words, made = f"its books do not hold ({books})", hand_made(table, lake)
+    anew = "" if table.source else ", else full_refresh"
+    if not table.row_count_column and made and explains(made, books):
+        first = made[0]
+        return (
+            f"{words}, since version {first.version} was written by hand ({first.operation}): run "
+            f"accept_changes --why ... where that was meant{anew}"
+        )
+    again = "which names the files, then reprocess them" if table.source else "then full_refresh"
+    return f"{words}: run audit, {again}"
+
+
 def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
+    """Return the commits by hand that no verb has made good, newest first."""
     if table.source:
-        # Bronze holds what landed; audit recounts it.
+        # Bronze holds what landed; its books tell of rows that went.
         return []
     # A full refresh has replaced what was written before it.
-    refresh = last_full_refresh(table, lake)
-    return written_by_hand(lake.path(table), int(refresh["version"]) if refresh else -1)
+    refresh, path = last_full_refresh(table, lake), lake.path(table)
+    found = written_by_hand(path, int(refresh["version"]) if refresh else -1)
+    accepted = _accepted_upto(path, [version for version, _ in found])
+    return [(version, kind) for version, kind in found if kind != "DELETE" or version > accepted]
+
+
+def _accepted_upto(path: Path, by_hand: list[int]) -> int:
+    """Return the version in which rows removed by hand were accepted last, -1 for none since these."""
+    for info in log.newest_commits(path) if by_hand else ():
+        if int(info["version"]) < min(by_hand):
+            break
+        if ACCEPTED in log.commit_metadata_of(info):
+            return int(info["version"])
+    return -1
 
 
 def days_left(upstream: Path, needed: int) -> float | None:

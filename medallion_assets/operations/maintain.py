@@ -15,7 +15,7 @@ from medallion_assets.delta.commit import Transaction, commit_nothing, signed
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, many, refused
-from medallion_assets.quality.conservation import balance, hand_made
+from medallion_assets.quality.conservation import balance, explains, hand_made
 from medallion_assets.runtime.static_changes import is_behind
 from medallion_assets.sources.file_status import outcomes_of
 
@@ -81,6 +81,10 @@ def _tidy_ledger(ledger: Path, days: float) -> None:
                 table.vacuum(retention_hours=int(days * 24), dry_run=False)
 
 
+ACCEPTED = "accepted"
+"""In the metadata of the commit that counts rows as removed by hand."""
+
+
 def accept_changes(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
     """Count the rows that a DELETE by hand removed as "removed by hand", with user, time and reason.
 
@@ -98,9 +102,8 @@ def accept_changes(table: Table, lake: Lake, spark: Spark, request: VerbRequest)
         books, made = balance(table, lake), hand_made(table, lake)
         if books.holds:
             return VerbResult(table.key, f"nothing to accept: {books}")
-        removed, total = sum(change.removed for change in made), books.by_hand + books.missing
-        named = "; ".join(map(str, made)) or "none"
-        if not min(0, removed) <= total <= max(0, removed):
+        removed, named = sum(change.removed for change in made), "; ".join(map(str, made)) or "none"
+        if not explains(made, books):
             return refused(table, f"{books}; commits by hand explain {removed} of it ({named})")
         if not request.dry_run:
             _record(table, lake, spark, request, books.missing)
@@ -116,7 +119,7 @@ def _record(table: Table, lake: Lake, spark: Spark, request: VerbRequest, rows: 
         strategy=f"removed by hand, accepted: {request.why}", open_rows=last.open_rows if last else 0,
     )  # fmt: skip
     accepted = {"rows": rows, "why": request.why, "who": _user()}
-    metadata = {"run_id": run, "table": table.key, "accepted": accepted}
+    metadata = {"run_id": run, "table": table.key, ACCEPTED: accepted}
     signed = Transaction(f"{table.key}/accept/{run}", 0, metadata)
     commit_nothing(spark(), path, stamp(signed, path, table.flow, batch))
 

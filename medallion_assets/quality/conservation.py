@@ -5,7 +5,7 @@ Spark is held against Delta commits; for silver, upstream's commits against this
 aggregate, upstream's commits against the rows its groups say they stand for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,6 +59,12 @@ def _in_log(where: str, path: Path) -> Iterator[HandMade]:
             continue
         if removed or operation in ("UPDATE", "MERGE"):
             yield HandMade(where, version, operation, removed)
+
+
+def explains(made: Collection[HandMade], books: "Balance") -> bool:
+    """Return true where commits by hand removed (or added) as many rows as the books lack (or have more)."""
+    removed, total = sum(change.removed for change in made), books.by_hand + books.missing
+    return min(0, removed) <= total <= max(0, removed)
 
 
 @dataclass(frozen=True)

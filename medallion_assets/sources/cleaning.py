@@ -7,6 +7,7 @@ small JSON file beside its lease names its ledger and its source, relative to it
 import hashlib
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -52,6 +53,10 @@ class Reader:
 
     def has_taken(self, paths: Collection[str]) -> set[str]:
         """Return those of the files that it has committed, or will never read."""
+        begins = re.split(r"[*?\[]", str(self.location))[0]
+        if not any(path.startswith(begins) for path in paths):
+            # What a store far away holds is not asked for.
+            return set(paths)
         found = entries(self.location, self.recursive, lambda name: fnmatchcase(name, self.pattern))
         reads = {entry.path: entry for entry in found if entry.path in paths}
         root = root_of(self.location, self.ledger)

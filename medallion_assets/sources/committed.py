@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import PENDING, Transaction
+from medallion_assets.sources.counting import BROKEN
+from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.file_status import Found
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
@@ -27,6 +29,7 @@ from medallion_assets.sources.value_books import (
     columns_of,
 )
 from medallion_assets.sources.value_counts import ValueCounts, refused_cells
+from medallion_assets.storage import is_still
 
 FILE = "_source_file"
 
@@ -49,11 +52,14 @@ def account_of(
     """
     fields = _fields(place.path)
     names = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
-    parts = _added(place.path, transaction)
-    refused_parts = _added(place.quarantine, transaction.of_quarantine)
+    all_parts = _added(place.path, transaction), _added(place.quarantine, transaction.of_quarantine)
+    parts, refused_parts = ([part for part in found if part.exists()] for found in all_parts)
+    removed = (parts, refused_parts) != all_parts
     rescued = place.source.rescued
     rows, rescues = _counted(parts, names.get(FILE, FILE), names.get(rescued, ""))
     refused, _ = _counted(refused_parts, "source_file", "")
+    if removed:
+        rows = Counter({file.path: file.records - refused[file.path] for file in files})
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
     there.add_refused(refused_parts, rescued)
@@ -66,11 +72,33 @@ def account_of(
     books = {}
     for file in files:
         let_go = file.records - rows[file.path] - refused[file.path]
-        try:
-            books[file.path] = books_of(file, values[file.path].result(), there, query, let_go)
-        except OSError as error:
-            books[file.path] = ValueBooks(uncounted={"*": f"the file could not be read again: {error}"})
+        counts, why = _counts_of(file, values[file.path])
+        why = "the table's data files were removed before they were counted" if removed else why
+        books[file.path] = (
+            ValueBooks(uncounted={"*": why}) if why else books_of(file, counts, there, query, let_go)
+        )
     return Found(rows, refused, rescues, books)
+
+
+def _counts_of(file: Entry, counting: "Future[ValueCounts]") -> tuple[ValueCounts, str]:
+    """Return the values a file holds, or why they are not known.
+
+    A batch that died is accounted for by the next run, and anything may lie under the file's name by then.
+    """
+    counts, why = ValueCounts(), ""
+    try:
+        counts = counting.result()
+    except (UnreadableFile, *BROKEN) as error:
+        why = f"the file could not be read again: {error}"
+    except Exception:
+        if is_as_counted(file):
+            raise
+    return counts, why if is_as_counted(file) else "the file changed since it was loaded"
+
+
+def is_as_counted(file: Entry) -> bool:
+    """Return true where a file has the size and time that discovery counted it with."""
+    return is_still(str(file.location), file.size, file.modified_at)
 
 
 def _counted(parts: Sequence[Path], file_column: str, rescued: str) -> tuple[Counter[str], Counter[str]]:

@@ -95,8 +95,28 @@ def postpone(ledger: Path, files: Sequence[Entry], transaction: Transaction) -> 
     """
     why = "its load failed, and the call after it chose other files"
     signed = {"batch_id": transaction.batch_id, "run_id": transaction.run_id}
-    now = {"processed_time": datetime.now(timezone.utc), "status": POSTPONED, "reason": why}
-    add(ledger, [_of_entry(file) | now | signed for file in files])
+    _decide(ledger, files, {"status": POSTPONED, "reason": why} | signed)
+
+
+def know(ledger: Path, files: Sequence[Entry]) -> None:
+    """Append a row for each file whose records a ledger before this one brought; no call read them."""
+    why = "its records were there before this ledger was made"
+    _decide(ledger, files, {"status": LOADED, "reason": why, "commit_time": datetime.now(timezone.utc)})
+
+
+def _decide(ledger: Path, files: Sequence[Entry], outcome: dict[str, Any]) -> None:
+    now = datetime.now(timezone.utc)
+    add(ledger, [_of_entry(file) | {"processed_time": now} | outcome for file in files])
+
+
+def undecided(ledger: Path, files: Sequence[Entry]) -> list[Entry]:
+    """Return the files that have no row: nothing became of them before their batch.
+
+    The status table may have outlived a ledger whose entries had the same sequences.
+    """
+    told = of_entries(ledger, [file.sequence for file in files])
+    seen = {(row["path"], row["discovery_time"]) for row in told.values()}
+    return [file for file in files if (file.path, file.discovered_at) not in seen]
 
 
 def _of_entry(file: Entry) -> dict[str, Any]:

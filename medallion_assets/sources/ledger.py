@@ -47,6 +47,9 @@ ONE_FILE = 1 << 40
 NONE = -1
 """The sequence of no entry."""
 
+OTHER_LEDGER = -2
+"""The sequence of contents that a ledger before this one admitted; in no table."""
+
 STEP = 1_000_000_000
 """Sequences begin at the table version times this: they grow with each commit, and no commit has as many."""
 

@@ -18,7 +18,7 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
-from medallion_assets.sources.committed import account_of
+from medallion_assets.sources.committed import account_of, is_as_counted
 from medallion_assets.sources.errors import UnreadableFile, first_line
 from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
@@ -36,7 +36,6 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
-from medallion_assets.storage import is_still
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
 """In Spark's errors about the bytes of a file."""
@@ -182,11 +181,6 @@ def _utc(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.astimezone() if isinstance(v, datetime) else v for k, v in row.items()}
 
 
-def is_as_counted(file: Entry) -> bool:
-    """Return true where a file has the size and time that discovery counted it with."""
-    return is_still(str(file.location), file.size, file.modified_at)
-
-
 def catch_up(place: LoadTarget) -> None:
     """Bring what is kept beside the table to what its commits say; needs no JVM.
 
@@ -203,7 +197,8 @@ def catch_up(place: LoadTarget) -> None:
     after = told
     for batch in reversed(list(batches_between(place.path, "", told))):
         files = admitted_between(place.ledger, place.root, after, batch.position)
-        files = at_hand(files, fetched_in(place.state))
+        # What a batch left out on purpose was written down before its commit.
+        files = at_hand(outcomes.undecided(place.ledger, files), fetched_in(place.state))
         after = batch.position
         untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
         taken = [file for file in files if file not in untaken]

@@ -1,8 +1,9 @@
 """Where a load goes: the lake's public paths by the table's name, its metadata by the checkpoint."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import UPSTREAM, newest_flows
+from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.ledger import Entry, root_of
+from medallion_assets.sources.ledger import NONE, OTHER_LEDGER, Entry, root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import location_of
@@ -124,9 +126,14 @@ def source_of(
 
 
 def has_new_ledger(place: LoadTarget) -> bool:
-    """Return true where the table's newest batch was of another ledger than the one there is."""
-    known = newest_flows(place.path).get("", {}).get(UPSTREAM)
-    return bool(known) and log.table_id(place.ledger) not in ("", known)
+    """Return true where the table's newest batch was of another ledger than the one there is.
+
+    An older copy of the ledger is another one, too: it will number other files as the lost ones were.
+    """
+    known, there = newest_flows(place.path).get("", {}).get(UPSTREAM), log.table_id(place.ledger)
+    if not known or not there:
+        return False
+    return there != known or (log.version(place.ledger) or 0) < position_of(place.path, place.key)
 
 
 def ledger_position(place: LoadTarget) -> int:
@@ -134,19 +141,55 @@ def ledger_position(place: LoadTarget) -> int:
     return -1 if has_new_ledger(place) else position_of(place.path, place.key)
 
 
-def not_loaded(spark: SparkSession, files: list[Entry], place: LoadTarget) -> list[Entry]:
-    """Return the files of which neither table nor quarantine has a record: a new ledger lists all again."""
-    known = spark.read.format("delta").load(str(place.path)).select(*PROVENANCE).distinct().collect()
-    loaded = {(row[0], _milliseconds(row[1])) for row in known}
-    there = {path for path, _ in loaded}
-    held = {row["f"] for row in log.rows(place.quarantine, "SELECT DISTINCT source_file AS f FROM t")}
-    # An entry says nothing of its file's time: it tells of files that gave the table no row.
-    return [
-        file
-        for file in files
-        if (file.path, _milliseconds(file.modified_at)) not in loaded
-        and (file.path in there or file.path not in held)
-    ]
+def loaded_before(
+    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, listed_anew: bool
+) -> tuple[list[Entry], list[Entry]]:
+    """Return the files whose records a ledger before this one brought, and the others, ready to load.
+
+    A new ledger lists every file as new; afterwards it knows the later contents of a path by itself, and only
+    contents that are the first of their path in it are looked up in table and quarantine. Under
+    ``allow_overwrites="ignore"`` the path decides, as it does with the ledger; else contents of another time
+    are other contents, which under ``"replace"`` replace what the path gave before.
+
+    Args:
+        spark: The session.
+        files: The files of a batch.
+        place: Where they go.
+        listed_anew: The ledger took them up when it was found to be new: none of them is known.
+    """
+    first = [file.path for file in files if listed_anew or file.supersedes == NONE]
+    rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
+    loaded: dict[str, set[int]] = defaultdict(set)
+    for path, time in rows.select(*PROVENANCE).distinct().collect() if first else ():
+        loaded[path].add(_milliseconds(time))
+    held = _held_since(place, first)
+    known, left = [], []
+    for file in files:
+        knows = file.supersedes != NONE and not listed_anew
+        if knows or (file.path not in loaded and file.path not in held):
+            left.append(file)
+        elif place.source.allow_overwrites == "ignore" or _is_of_then(file, loaded, held):
+            known.append(file)
+        else:
+            left.append(replace(file, supersedes=OTHER_LEDGER))
+    return known, left
+
+
+def _held_since(place: LoadTarget, paths: Sequence[str]) -> dict[str, datetime]:
+    """Return when the newest record of each of these files came to the quarantine."""
+    if not paths:
+        return {}
+    texts = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    chosen = f"source_file IN ({texts})"
+    newest = f"SELECT source_file, max(quarantined_at) AS at FROM t WHERE {chosen} GROUP BY source_file"
+    return {row["source_file"]: row["at"] for row in log.rows(place.quarantine, newest)}
+
+
+def _is_of_then(file: Entry, loaded: Mapping[str, Collection[int]], held: Mapping[str, datetime]) -> bool:
+    """Return true where a file has the time of what was loaded; an entry in quarantine tells its own only."""
+    if file.path in loaded:
+        return _milliseconds(file.modified_at) in loaded[file.path]
+    return file.modified_at <= held[file.path]
 
 
 def _milliseconds(time: datetime) -> int:

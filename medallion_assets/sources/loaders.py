@@ -30,7 +30,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded, look_ahead
-from medallion_assets.sources.load_target import LoadTarget, has_new_ledger, ledger_position, not_loaded
+from medallion_assets.sources.load_target import LoadTarget, has_new_ledger, ledger_position, loaded_before
 from medallion_assets.storage import storage_of
 from medallion_assets.storage.lease import held
 
@@ -120,7 +120,7 @@ def load_new(
             discover(place.landing, place.ledger, place.source, look)
             if _is_behind(place, checkpoint):
                 session = spark or start_session(settings)
-                _stream(session, place, checkpoint, run_id, chosen)
+                _stream(session, place, checkpoint, run_id, chosen, look.again)
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
@@ -149,7 +149,11 @@ def chosen_paths(place: LoadTarget, look: DiscoveryOptions) -> set[str]:
 def _without_unchosen(
     files: list[Entry], chosen: set[str] | None, place: LoadTarget, transaction: Transaction
 ) -> list[Entry]:
-    """Return a batch without the files of an earlier, failed call that this call does not choose."""
+    """Return a batch without the files of an earlier, failed call that this call does not choose.
+
+    One that such a call left out before it died is in the ledger again, or was loaded.
+    """
+    files = outcomes.undecided(place.ledger, files)
     if chosen is None:
         return files
     there = [file for file in files if storage_of(file.address).stat(file.address)]
@@ -160,12 +164,18 @@ def _without_unchosen(
 
 
 def _stream(
-    spark: SparkSession, place: LoadTarget, checkpoint: Path, run_id: str, chosen: set[str] | None
+    spark: SparkSession,
+    place: LoadTarget,
+    checkpoint: Path,
+    run_id: str,
+    chosen: set[str] | None,
+    again: bool,
 ) -> None:
     # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
     position = ledger_position(place)
+    listed_anew = log.version(place.ledger) if has_new_ledger(place) else None
     if not progress.goes_on(checkpoint, position):
         progress.forget(checkpoint)
 
@@ -180,8 +190,10 @@ def _stream(
         # The files this call discovered itself come after, and are chosen.
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         session = rows.sparkSession
-        if epoch:
-            files = not_loaded(session, files, place)
+        if epoch and not again:
+            anew = listed_anew is not None and version <= listed_anew
+            known, files = loaded_before(session, files, place, anew)
+            outcomes.know(place.ledger, known)
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
     look_ahead(place, position)

@@ -1,8 +1,10 @@
 """What ``run``, ``status``, ``plan`` and ``doctor`` say: counts, warnings, failures, and no contradiction."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -64,6 +66,36 @@ def test_a_run_counts_rows_quarantine_refused_files_and_warnings_and_fails_where
     assert look("doctor", sales).well
     assert ran(tables)[1][1].refresh.skipped
     assert look("doctor", sales).well
+
+
+def more_totals(sales):
+    """Return what ``chain``'s aggregate gives, and one column more."""
+    sums = F.sum("total").alias("total"), F.count("*").alias("sales"), F.max("total").alias("most")
+    return sales.groupBy(F.lit("all").alias("of")).agg(*sums)
+
+
+@pytest.mark.spark
+def test_plan_doctor_and_run_name_the_same_verb_for_a_changed_stateful_query_and_it_mends(
+    drop, refreshed, look, do, rows_of
+):
+    tables = chain(gold="complete")
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(*tables)
+    assert look("doctor", tables[2]).well
+    changed = replace(tables[2], query=more_totals)
+    drop("shop/orders", "b.json", orders_file((2, 6)))
+    refreshed(*tables[:2])
+    for _ in range(2):
+        told = look("doctor", changed)
+        assert not told.well
+        assert "its query has changed" in told.does
+        assert "run full_refresh" in told.does
+        assert "run full_refresh" in look("plan", changed).does
+        with pytest.raises(RuntimeError, match="full_refresh"):
+            refreshed(changed)
+    assert do("full_refresh", changed).well
+    assert look("doctor", changed).does == "well"
+    assert rows_of("shop/gold/totals", "SELECT total, most FROM t") == [{"total": 11, "most": 6}]
 
 
 @pytest.mark.spark

@@ -25,6 +25,9 @@ def test_rows_deleted_by_hand_count_once_someone_says_why_and_no_other_missing_r
     assert not told.passed
     assert "DELETE in version 1 of the table (2 rows fewer)" in told.words
     assert "medallion accept_changes shop/bronze/orders" in told.words
+    told = look("doctor", orders).does
+    assert "version 1 was written by hand (DELETE): run accept_changes --why" in told
+    assert "full_refresh" not in told
     assert not do("accept_changes", orders).well
     assert not balance(orders, lake).holds
     assert do("accept_changes", orders, why="a wish to be forgotten", dry_run=True).found == {"rows": 2}
@@ -36,6 +39,7 @@ def test_rows_deleted_by_hand_count_once_someone_says_why_and_no_other_missing_r
     assert {**note["accepted"], "who": ""} == {"rows": 2, "why": "a wish to be forgotten", "who": ""}
     assert note["accepted"]["who"]
     assert do("audit", orders).well
+    assert look("doctor", orders).well
     drop("shop/orders", "b.json", json_lines(order(8, 5)))
     refreshed(*tables)
     assert log.rows(lake.path(totals), "SELECT total, sales FROM t") == [{"total": 26, "sales": 5}]
@@ -50,16 +54,29 @@ def test_rows_deleted_by_hand_count_once_someone_says_why_and_no_other_missing_r
     assert not refused.well
     assert "explain 2 of it" in refused.does
     assert not balance(orders, lake).holds
+    told = look("doctor", orders).does
+    assert "run audit, which names the files, then reprocess them" in told
+    assert "accept_changes" not in told
+    # The files bring all of their rows back, also those whose removal was accepted.
+    assert do("reprocess", orders, files=("a.json", "b.json")).well
+    assert "run accept_changes" in look("doctor", orders).does
+    assert do("accept_changes", orders, why="they are back").found == {"rows": -2}
+    assert str(balance(orders, lake)) == "8 in = 8 rows + 0 quarantined"
+    assert look("doctor", orders).well
 
 
 def test_a_row_deleted_in_silver_is_accepted_and_may_come_back_with_a_full_refresh(
-    drop, refreshed, lake, spark, do
+    drop, refreshed, lake, spark, do, look
 ):
     tables = _, sales, totals = chain()
     drop("shop/orders", "a.json", json_lines(*(order(n, 5) for n in range(1, 4))))
     refreshed(*tables)
     spark.sql(f"DELETE FROM delta.`{lake.path(sales)}` WHERE id = 1")
+    told = look("doctor", sales).does
+    assert "version 1 was written by hand (DELETE): run accept_changes --why" in told
+    assert "else full_refresh" in told
     assert do("accept_changes", sales, why="a test").found == {"rows": 1}
+    assert look("doctor", sales).well
     refreshed(*tables)
     assert log.rows(lake.path(totals), "SELECT sales FROM t") == [{"sales": 2}]
     assert do("full_refresh", sales).well

@@ -21,10 +21,10 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source, discover, discovery, file_status
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.committed import is_as_counted
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.known_files import superseded
 from medallion_assets.sources.ledger import ADMITTED, Entry, root_of
-from medallion_assets.sources.load import is_as_counted
 from medallion_assets.sources.value_books import ValueBooks
 from medallion_assets.sources.walking import local_path
 from medallion_assets.storage.locations import LOCAL

@@ -12,9 +12,9 @@ from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.reports import files_of
 from medallion_assets.runs.run import refresh
 from medallion_assets.settings import Settings
-from medallion_assets.sources import autoload_to_table
+from medallion_assets.sources import autoload_to_table, copy_into
 from medallion_assets.sources.errors import SourceError, SourceMissing
-from medallion_assets_tests.shop import json_lines
+from medallion_assets_tests.shop import chain, json_lines, order, orders_of
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +120,74 @@ def test_files_are_cleaned_up_after_every_reader_of_the_lake_and_overwrite_nothi
         assert not file.exists()
     kept = {path.name: path.read_text() for path in (tmp_path / "old").iterdir()}
     assert kept == {"a.json": json_lines({"id": 1}), "a-1.json": json_lines({"id": 2})}
+
+
+def test_a_file_waits_for_every_declared_reader_also_one_that_never_ran(drop, lake, spark, tmp_path):
+    orders = bronze(
+        allow_overwrites="append",
+        clean_source="MOVE",
+        clean_source_move_destination=str(tmp_path / "old"),
+        clean_source_retention_days=0,
+    )
+    zone = str(lake.settings.landing / "shop" / "orders")
+    other = orders_of(Pipeline("other_shop"), path=zone)
+    same = orders_of(Pipeline("shop", tables=orders.registry), name="copies", path=zone)
+    file = drop("shop/orders", "a.json", json_lines({"id": 1}))
+    for reader in (same, other):
+        refresh(orders, lake, lambda: spark)
+        assert file.exists(), f"{reader.key} has not read it"
+        assert refresh(reader, lake, lambda: spark).total("written") == 1
+    refresh(orders, lake, lambda: spark)
+    assert not file.exists()
+
+
+def test_silver_gold_and_the_tables_of_notebooks_go_on_where_a_lake_is_copied_to(
+    drop, lake, spark, tmp_path, monkeypatch
+):
+    tables, here = chain(gold="complete"), tmp_path
+    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)) + "{broken\n")
+
+    def go():
+        folder, place = here / "landing/shop/orders", Lake(Settings().resolved())
+        written = [refresh(table, place, lambda: spark).total("written") for table in tables]
+        notebook = autoload_to_table(folder, "json", "web.bronze.seen", here / "notes", spark=spark)
+        copied = copy_into("web.bronze.copied", folder, "json", spark=spark)
+        return place, written, notebook.rows_loaded, copied.num_inserted_rows
+
+    assert go()[1:] == ([2, 1, 1], 2, 2)
+    here = tmp_path / "env=new place"
+    for name in ("lake", "landing", "notes"):
+        shutil.copytree(tmp_path / name, here / name, copy_function=shutil.copyfile)
+        monkeypatch.setenv(f"MEDALLION_{name.upper()}", str(here / name))
+        shutil.rmtree(tmp_path / name)
+    monkeypatch.delenv("MEDALLION_NOTES")
+    assert go()[1:] == ([0, 0, 0], 0, 0)
+    (here / "landing/shop/orders/b.json").write_text(json_lines(order(3, 6), order(4, -8)))
+    place, *moved = go()
+    assert moved == [[2, 1, 1], 2, 2]
+    assert log.rows(place.path(tables[2]), "SELECT total, sales FROM t") == [{"total": 11, "sales": 2}]
+    for table in tables:
+        assert VERBS["audit"](table, place, lambda: spark, VerbRequest()).well
+        assert VERBS["doctor"](table, place, lambda: spark, VerbRequest()).well
+
+
+def test_audit_names_what_loads_new_bytes_of_the_same_size_and_time_in_append_mode(drop, lake, spark, do):
+    orders = bronze(allow_overwrites="append")
+    file = drop("shop/orders", "a.json", json_lines({"id": 1}))
+    refresh(orders, lake, lambda: spark)
+    facts = file.stat()
+    file.write_text(json_lines({"id": 2}))
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert refresh(orders, lake, lambda: spark).skipped == "nothing new"
+    told = do("audit", orders)
+    assert not told.well
+    assert "`touch` it to have it loaded" in told.does
+    assert "reprocess" not in told.does
+    file.touch()
+    assert refresh(orders, lake, lambda: spark).total("written") == 1
+    assert sorted(row["id"] for row in log.rows(lake.path(orders), "SELECT id FROM t")) == [1, 2]
+    told = do("audit", orders)
+    assert told.well, told
 
 
 def test_a_source_that_is_not_there_is_an_error_with_its_name(drop, lake, spark, no_spark, tmp_path):

@@ -75,7 +75,8 @@ def spelt(address, port):
 
 @fault("S5, S6", "a secret among Spark's options, a run in Dagster", "in no event, row or output; no pickle")
 def secret_option(_):
-    return tests_pass("secret", "test_security.py")
+    name = "test_a_secret_option_is_in_no_event_and_no_row_and_nothing_is_pickled"
+    return tests_pass(f"test_security.py::{name}")
 
 
 @fault("S7", "a refused row holds a person's number", "in no event, check or metadata, unless asked for")

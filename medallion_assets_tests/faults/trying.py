@@ -14,6 +14,7 @@ from medallion_assets_tests.faults import (
     damaged_tables,
     disclosure,
     disks,
+    histories,
     landing,
     names,
     orchestrated,
@@ -25,8 +26,8 @@ from medallion_assets_tests.faults import (
 )
 from medallion_assets_tests.faults.trial import CASES, ReplayPlan
 
-ROOMS = (corpora, crashes, damaged_tables, disclosure, disks, landing, names, orchestrated, processes,
-         records, runs, storage, upstream)  # fmt: skip
+ROOMS = (corpora, crashes, damaged_tables, disclosure, disks, histories, landing, names, orchestrated,
+         processes, records, runs, storage, upstream)  # fmt: skip
 
 
 def tried(number, folder):

@@ -1,11 +1,14 @@
 """Gates and full refreshes: staged, judged, and published in one commit or not at all."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, stream, unique
 from medallion_assets.declare.errors import DeclarationError, GateClosed
 from medallion_assets.delta import log
+from medallion_assets.runs.run import refresh
 from medallion_assets.runtime import recompute as correct
 from medallion_assets.runtime import strategy, write
 from medallion_assets_tests.shop import ABOVE_ZERO, orders_file, orders_of
@@ -83,6 +86,37 @@ def test_a_gated_batch_that_dies_is_taken_again_by_the_next_run(
     refreshed(*tables)
     assert rows_of("shop/gold/totals", SUMS) == [{"total": 15, "sales": 3}]
     assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_a_commit_by_hand_between_judging_and_publishing_hides_no_batch(
+    drop, refreshed, do, rows_of, lake, spark, monkeypatch, gate
+):
+    orders, sales, totals = (
+        replace(table, write_audit_publish=gate and not table.source)
+        for table in gated(ONE_EACH, ABOVE_ZERO, expect("id_known", "id > 0", "fail"))
+    )
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    refreshed(orders, sales, totals)
+    drop("shop/orders", "b.json", orders_file((3, 9), (4, -2)))
+    refreshed(orders)
+    at, real = ("refuse_unfit", write.refuse_unfit) if gate else ("append_refused", write.append_refused)
+
+    def by_hand(*judged):
+        real(*judged)
+        for table in (sales, totals):
+            spark.sql(f"ALTER TABLE delta.`{lake.path(table)}` SET TBLPROPERTIES ('x.y' = '1')")
+        spark.sql(f"DELETE FROM delta.`{lake.path(sales)}` WHERE id = 1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(write, at, by_hand)
+        assert refresh(sales, lake, lambda: spark).total("written") == 1
+    assert rows_of("shop/silver/sales", "SELECT id FROM t") == [{"id": 3}]
+    assert rows_of("shop/quarantine/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
+    assert refresh(sales, lake, lambda: spark).skipped
+    assert do("accept_changes", sales, why="a test").found == {"rows": 1}
+    refreshed(sales, totals)
+    assert rows_of("shop/gold/totals", SUMS) == [{"total": 9, "sales": 1}]
 
 
 @pytest.mark.parametrize("at", ["prepare_recompute", "replace_quarantined", "append"])

@@ -7,8 +7,9 @@ import pytest
 from medallion_assets.declare import Pipeline
 from medallion_assets.reports import files_of
 from medallion_assets.runs.run import refresh
-from medallion_assets.sources import Source
+from medallion_assets.sources import Source, cleaning
 from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources.cleaning import Reader
 from medallion_assets.sources.errors import SourceError
 
 
@@ -51,6 +52,20 @@ def test_a_file_within_its_retention_or_changed_since_stays(landed, autoload, tm
     result = autoload(folder, "json", clean_source_retention_days=0, **options)
     assert (folder / "a.json").exists()
     assert not any(row["archive_time"] for row in outcomes.rows(result.ledger))
+
+
+def test_a_reader_of_another_place_is_not_asked_for_files(tmp_path, monkeypatch):
+    def listed(*asked):
+        raise AssertionError(f"{asked} was listed")
+
+    monkeypatch.setattr(cleaning, "entries", listed)
+    for place in ("s3://bucket/orders", tmp_path / "other", tmp_path / "other/*/x[1].json"):
+        reader = Reader(tmp_path / "ledger", place, "*", True)
+        assert reader.has_taken({f"{tmp_path}/orders/a.json"}) == {f"{tmp_path}/orders/a.json"}
+    with pytest.raises(AssertionError, match="was listed"):
+        Reader(tmp_path / "ledger", tmp_path / "o*/a.json", "*", True).has_taken(
+            {f"{tmp_path}/orders/a.json"}
+        )
 
 
 @pytest.mark.parametrize(
