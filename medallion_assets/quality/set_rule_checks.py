@@ -1,6 +1,7 @@
 """How a table as a whole stands to its rules, from the log and the columns concerned."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,6 +13,9 @@ from medallion_assets.lake.paths import Lake
 
 EARLIER = 3
 """Batches there must be before one is compared with them."""
+
+SHOWN = 5
+TOTAL = "__medallion_total"
 
 Answer = tuple[bool, str, dict[str, Any]]
 """Does it hold, in words, and the numbers."""
@@ -29,14 +33,25 @@ def answer_of(rule: SetRule, table: Table, lake: Lake) -> Answer:
     return _null_rate(rule, lake.path(table))
 
 
+def repeated_keys(columns: Sequence[str], path: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many keys stand in a table more than once, and some of them with how often."""
+    keys = ", ".join(f'"{c}"' for c in columns)
+    twice = f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1"
+    return _sampled(path, twice, "count(*)")
+
+
+def _sampled(path: Path, failures: str, summed: str, **registered: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Return an aggregate over a query's answer, and a few of its rows: it may have millions of them."""
+    sql = f"SELECT *, {summed} OVER () AS {TOTAL} FROM ({failures}) AS failures LIMIT {SHOWN}"
+    found = log.rows(path, sql, **registered)
+    return sum(row[TOTAL] for row in found[:1]), [
+        {n: v for n, v in row.items() if n != TOTAL} for row in found
+    ]
+
+
 def _unique(rule: SetRule, path: Path) -> Answer:
-    keys = ", ".join(f'"{c}"' for c in rule.columns)
-    twice = log.rows(path, f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1")
-    return (
-        not twice,
-        f"{len(twice)} keys stand more than once",
-        {"failed": len(twice), "sample": str(twice[:5])},
-    )
+    twice, sample = repeated_keys(rule.columns, path)
+    return not twice, f"{twice} keys stand more than once", {"failed": twice, "sample": str(sample)}
 
 
 def _references(rule: SetRule, path: Path, other: Path) -> Answer:
@@ -47,9 +62,9 @@ def _references(rule: SetRule, path: Path, other: Path) -> Answer:
         lost += f' OR "{column}" NOT IN ({known})'
     else:
         lost = f'SELECT "{column}" AS value, count(*) AS n FROM t'
-    found = log.rows(path, f'{lost} GROUP BY "{column}"', **({"o": other} if log.exists(other) else {}))
-    failed = sum(row["n"] for row in found)
-    return not found, f"{failed} rows refer to nothing", {"failed": failed, "sample": str(found[:5])}
+    others = {"o": other} if log.exists(other) else {}
+    failed, sample = _sampled(path, f'{lost} GROUP BY "{column}"', "sum(n)", **others)
+    return not failed, f"{failed} rows refer to nothing", {"failed": failed, "sample": str(sample)}
 
 
 def _row_count(rule: SetRule, reads: list[int]) -> Answer:
