@@ -1,11 +1,16 @@
 """What grows with the input is taken in parts: backlogs, quarantines, refused rows, repeated keys."""
 
+import tempfile
 import tracemalloc
+from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.dataframe import DataFrame
 
@@ -15,12 +20,15 @@ from medallion_assets.delta.batches import recorded
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.lake.paths import Lake
 from medallion_assets.orchestration import metadata
+from medallion_assets.quality import set_rule_checks
+from medallion_assets.quality.set_rule_checks import repeated_keys
 from medallion_assets.quality.verdicts import unique_keys
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
 from medallion_assets.reports import quarantine_counts, quarantine_rows
 from medallion_assets.runs.run import Refresh
 from medallion_assets.sources.value_books import CommittedValues
+from medallion_assets_tests.examples import examples
 from medallion_assets_tests.shop import chain, json_lines
 
 
@@ -73,6 +81,29 @@ def test_of_keys_that_stand_twice_a_few_are_read_and_all_are_counted(lake, answe
     assert verdict.numbers["repeated_keys"] == 3000
     assert "'n': 2" in verdict.numbers["sample"]
     assert max(answers) == 5
+
+
+KEYS = st.sampled_from([None, "", "|", "a", "A", "a|", "é"]) | st.text(max_size=3)
+
+
+@given(rows=st.lists(st.tuples(KEYS, st.none() | st.integers(0, 3)), min_size=1, max_size=60))
+@examples(10)
+def test_repeated_keys_of_a_large_table_are_those_of_a_small_one(rows):
+    twice = [n for n in Counter(rows).values() if n > 1]
+    with tempfile.TemporaryDirectory() as folder:
+        for half in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+            text, number = ([row[i] for row in half] for i in (0, 1))
+            columns = {"k": pa.array(text, pa.string()), "n": pa.array(number, pa.int64())}
+            write_deltalake(folder, pa.table(columns), mode="append")
+        # Few bits: most fingerprints look repeated.
+        for most, bits in ((0, 64), (1000, 0)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(set_rule_checks, "MOST_GROUPED", most)
+                patch.setattr(set_rule_checks, "BITS", bits)
+                count, sample = repeated_keys(["k", "n"], Path(folder))
+            assert count == len(twice)
+            assert len(sample) == min(count, 5)
+            assert {row["n"] for row in sample} <= set(twice)
 
 
 def test_the_values_of_refused_records_are_counted_a_few_records_at_a_time(tmp_path):
