@@ -79,8 +79,8 @@ def write(case, records, path):
 def parsed(case, records, folder):
     """Land a file, discover and parse it."""
     from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
+    from medallion_assets.sources.formats.text_files import parse_text_files
     from medallion_assets.sources.options import Source
-    from medallion_assets.sources.staging import parse_text_files
 
     landing = folder / "landing"
     landing.mkdir()

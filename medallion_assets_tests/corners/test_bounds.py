@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.types import LongType, StructType
 
 from medallion_assets.declare import Pipeline, expect, keep_changes, stream
 from medallion_assets.delta import changes, commit, log
@@ -27,6 +28,11 @@ from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
 from medallion_assets.reports import quarantine_counts, quarantine_rows
 from medallion_assets.runs.run import Refresh
+from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
+from medallion_assets.sources.formats.json_rows import CarefulReader
+from medallion_assets.sources.formats.text_files import parse_text_files
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.quarantine import POSITION
 from medallion_assets.sources.value_books import CommittedValues
 from medallion_assets_tests.examples import examples
 from medallion_assets_tests.shop import chain, json_lines
@@ -117,6 +123,25 @@ def test_the_values_of_refused_records_are_counted_a_few_records_at_a_time(tmp_p
     tracemalloc.stop()
     assert there.quarantined["a.json"] == {"id": count, "name": count}
     assert peak < 20 << 20
+
+
+def test_records_that_are_no_rows_are_decided_a_few_at_a_time_and_keep_their_places(tmp_path, monkeypatch):
+    count, sizes, table = 20_000, [], CarefulReader.table
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.json").write_text("".join(f'{{"id": broken {n}}}\n' for n in range(count)))
+
+    def noted(self, judged, places):
+        sizes.append(len(judged))
+        return table(self, judged, places)
+
+    monkeypatch.setattr(CarefulReader, "table", noted)
+    source = Source("s", "json", str(tmp_path / "in"))
+    files = entries_of(tmp_path / "in", tmp_path / "ledger", source, DiscoveryOptions())
+    written = parse_text_files(files, StructType().add("id", LongType()), source, tmp_path / "out")
+    found = pq.read_table(written.judged[0], columns=["_raw", POSITION])
+    assert found.column("_raw").to_pylist() == [f'{{"id": broken {n}}}' for n in range(count)]
+    assert found.column(POSITION).to_pylist() == [f"line {n + 1}" for n in range(count)]
+    assert max(sizes) < count / 2
 
 
 def test_a_range_is_cut_between_commits_and_never_within_one(tmp_path):
