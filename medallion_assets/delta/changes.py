@@ -1,7 +1,7 @@
 """What happened to a table between two versions: authors and counts by its log, rows by its feed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS
 CHANGE_TYPE = "_change_type"
 CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
 ALL_FILES = 1_000_000_000
-"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version."""
+"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version.
+
+What is too much for one batch is cut by ``cut_to_size``."""
 
 ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
 
@@ -151,6 +153,34 @@ def brings_few(path: Path, versions: VersionRange) -> bool:
     actions = (log.actions(path, v) or [{}] for v in range(versions.after + 1, versions.upto + 1))
     sizes = [int(a["add"]["size"]) for entry in actions for a in entry if "add" in a]
     return sum(sizes) <= FEW_BYTES and rows_brought(path, versions) <= FEW_ROWS
+
+
+def cut_to_size(path: Path, versions: VersionRange, most: int) -> Iterator[VersionRange]:
+    """Return a range in parts of whole commits, each of at most so many bytes or of a single commit.
+
+    Delta's own limits of a stream cut a commit that only adds or only removes files between those files,
+    and a position is a whole version. A range that begins with the table as a whole is one part.
+
+    Args:
+        path: The table.
+        versions: The range.
+        most: Bytes of data files that a part may have.
+    """
+    after, size = versions.after, 0
+    for version in range(versions.after + 1, versions.upto + 1) if versions.after >= 0 else ():
+        more = _bytes_read(log.actions(path, version) or [])
+        if size and size + more > most:
+            yield VersionRange(after, version - 1)
+            after, size = version - 1, 0
+        size += more
+    yield VersionRange(after, versions.upto)
+
+
+def _bytes_read(actions: list[dict[str, Any]]) -> int:
+    """Return the bytes of the files that the change feed reads for a commit."""
+    changed = sum(int(a["cdc"].get("size", 0)) for a in actions if "cdc" in a)
+    moved = (a[name] for a in actions for name in ("add", "remove") if name in a)
+    return changed or sum(int(file.get("size") or 0) for file in moved if file.get("dataChange", True))
 
 
 def rows_written(info: Mapping[str, Any]) -> int:

@@ -179,6 +179,22 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
         return _answer(sql, {name: _copied(place, Path(folder) / name) for name, place in paths.items()})
 
 
+def batches(path: Path, sql: str) -> Iterator[pa.RecordBatch]:
+    """Return what a query over ``t``, the table, answers, a batch of rows in memory at a time.
+
+    Raises:
+        DeltaError: The table has features that ``rows`` alone gets around.
+    """
+    for batch in QueryBuilder().register("t", opened(path)).execute(sql):
+        found = pa.record_batch(batch)
+        # Arrow has few functions for views.
+        plain = [pa.field(f.name, PLAIN.get(f.type, f.type)) for f in found.schema]
+        yield found.cast(pa.schema(plain))
+
+
+PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
 def _answer(sql: str, tables: dict[str, DeltaTable]) -> list[dict[str, Any]]:
     query = QueryBuilder()
     for name, table in tables.items():

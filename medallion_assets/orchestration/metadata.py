@@ -18,6 +18,7 @@ from medallion_assets.sources.quarantine import held_rows
 
 Metadata = Mapping[str, Any]
 BAR_WIDTH, PICTURE_HEIGHT, BARS = 14, 60, 24
+MOST_RULES = 100
 
 
 def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
@@ -79,7 +80,8 @@ def _state(table: Table, batch: Batch) -> dict[str, Any]:
 
 def quarantine(table: Table, lake: Lake, done: Refresh) -> Metadata:
     """Return the metadata of what a refresh quarantined: how many, by which rule, and how to look."""
-    counts = quarantine_counts(table, lake)
+    # Rules of records that could not be parsed are their reasons, of which there may be any number.
+    counts = quarantine_counts(table, lake, MOST_RULES)
     return {
         "dagster/row_count": held_rows(lake.quarantine(table)),
         "dagster/uri": str(lake.quarantine(table)),

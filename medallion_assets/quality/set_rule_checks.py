@@ -1,9 +1,17 @@
 """How a table as a whole stands to its rules, from the log and the columns concerned."""
 
 import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
 
 from medallion_assets.declare.expectations import SetRule
 from medallion_assets.declare.table import Table
@@ -12,6 +20,20 @@ from medallion_assets.lake.paths import Lake
 
 EARLIER = 3
 """Batches there must be before one is compared with them."""
+
+SHOWN = 5
+TOTAL, TIMES, PRINT = "__medallion_total", "__medallion_times", "__medallion_print"
+
+MOST_GROUPED = 2_000_000
+"""Keys that are grouped in memory, which takes some 70 bytes and more for each."""
+
+BITS = 1 << 29
+"""Of the bitmap of fingerprints: 64 MiB. Of ten million keys that differ one in a hundred looks repeated."""
+
+PLAIN = re.compile(r"string|byte|short|integer|long|boolean|date|timestamp|decimal")
+"""Types of which equal values have equal texts."""
+
+Prints = np.ndarray[Any, np.dtype[np.uint64]]
 
 Answer = tuple[bool, str, dict[str, Any]]
 """Does it hold, in words, and the numbers."""
@@ -29,27 +51,87 @@ def answer_of(rule: SetRule, table: Table, lake: Lake) -> Answer:
     return _null_rate(rule, lake.path(table))
 
 
-def _unique(rule: SetRule, path: Path) -> Answer:
-    keys = ", ".join(f'"{c}"' for c in rule.columns)
-    twice = log.rows(path, f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1")
-    return (
-        not twice,
-        f"{len(twice)} keys stand more than once",
-        {"failed": len(twice), "sample": str(twice[:5])},
+def repeated_keys(columns: Sequence[str], path: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many keys stand in a table more than once, and some of them with how often.
+
+    Grouping takes memory for each key. Of a large table the keys' fingerprints are looked at first, in
+    memory of fixed size, and only keys whose fingerprint may stand twice are grouped.
+    """
+    kinds = [kind for name, kind in log.schema(path) if name in columns]
+    if log.row_count(path) > MOST_GROUPED and all(PLAIN.match(kind) for kind in kinds):
+        with suppress(DeltaError):
+            return _repeated_by_fingerprint(columns, path)
+    keys = ", ".join(f'"{c}"' for c in columns)
+    twice = f"SELECT {keys}, count(*) AS {TIMES} FROM t GROUP BY {keys} HAVING count(*) > 1"
+    return _sampled(path, twice, "count(*)")
+
+
+def _repeated_by_fingerprint(columns: Sequence[str], path: Path) -> tuple[int, list[dict[str, Any]]]:
+    keys = ", ".join(f'"{c}"' for c in columns)
+    texts = ", '|', ".join(f"coalesce(CAST(\"{c}\" AS VARCHAR), '')" for c in columns)
+    prints = f"digest(concat({texts}, '|'), 'md5') AS {PRINT}"
+    seen, twice = np.zeros(BITS >> 3, np.uint8), []
+    for batch in log.batches(path, f"SELECT {prints} FROM t"):
+        found = np.sort(_fingerprints(batch))
+        at = found % BITS
+        byte, bit = (at >> 3).astype(np.int64), np.left_shift(1, at & 7).astype(np.uint8)
+        is_known = seen[byte] & bit > 0
+        is_known[1:] |= found[1:] == found[:-1]
+        np.bitwise_or.at(seen, byte, bit)
+        twice.append(found[is_known])
+    maybe = np.unique(np.concatenate(twice))
+    rows = (
+        batch.filter(pa.array(_are_among(_fingerprints(batch), maybe))).select(list(columns))
+        for batch in log.batches(path, f"SELECT {keys}, {prints} FROM t")
     )
+    counted = pa.Table.from_batches(rows).group_by(list(columns)).aggregate([([], "count_all")])
+    counted = counted.rename_columns([*columns, TIMES])
+    repeated = counted.filter(pc.greater(counted.column(TIMES), 1))
+    return len(repeated), _shown(repeated.slice(0, SHOWN).to_pylist())
+
+
+def _are_among(found: Prints, known: Prints) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Return whether each stands in a sorted array."""
+    at = np.searchsorted(known, found)
+    return known[np.minimum(at, len(known) - 1)] == found if len(known) else np.zeros(len(found), bool)
+
+
+def _fingerprints(batch: pa.RecordBatch) -> Prints:
+    """Return the first eight bytes of each row's digest, which has sixteen."""
+    digests = batch.column(PRINT)
+    whole = np.frombuffer(digests.buffers()[2], np.uint64, 2 * len(digests), 16 * digests.offset)
+    return whole[::2]
+
+
+def _sampled(path: Path, failures: str, summed: str, **registered: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Return an aggregate over a query's answer, and a few of its rows: it may have millions of them."""
+    sql = f"SELECT *, {summed} OVER () AS {TOTAL} FROM ({failures}) AS failures LIMIT {SHOWN}"
+    found = log.rows(path, sql, **registered)
+    return sum(row[TOTAL] for row in found[:1]), _shown(found)
+
+
+def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows as they are shown: how often each stands is ``n``, whatever its columns are called."""
+    ours = (TOTAL, TIMES)
+    return [{n: v for n, v in row.items() if n not in ours} | {"n": row[TIMES]} for row in rows]
+
+
+def _unique(rule: SetRule, path: Path) -> Answer:
+    twice, sample = repeated_keys(rule.columns, path)
+    return not twice, f"{twice} keys stand more than once", {"failed": twice, "sample": str(sample)}
 
 
 def _references(rule: SetRule, path: Path, other: Path) -> Answer:
     (column,) = rule.columns
     known = f'SELECT "{column}" FROM o WHERE "{column}" IS NOT NULL'
-    lost = f'SELECT "{column}" AS value, count(*) AS n FROM t WHERE "{column}" IS NULL'
+    lost = f'SELECT "{column}" AS value, count(*) AS {TIMES} FROM t WHERE "{column}" IS NULL'
     if log.exists(other):
         lost += f' OR "{column}" NOT IN ({known})'
     else:
-        lost = f'SELECT "{column}" AS value, count(*) AS n FROM t'
-    found = log.rows(path, f'{lost} GROUP BY "{column}"', **({"o": other} if log.exists(other) else {}))
-    failed = sum(row["n"] for row in found)
-    return not found, f"{failed} rows refer to nothing", {"failed": failed, "sample": str(found[:5])}
+        lost = f'SELECT "{column}" AS value, count(*) AS {TIMES} FROM t'
+    others = {"o": other} if log.exists(other) else {}
+    failed, sample = _sampled(path, f'{lost} GROUP BY "{column}"', f"sum({TIMES})", **others)
+    return not failed, f"{failed} rows refer to nothing", {"failed": failed, "sample": str(sample)}
 
 
 def _row_count(rule: SetRule, reads: list[int]) -> Answer:

@@ -13,7 +13,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import newest_batch
 from medallion_assets.lake.staging import StagedLake
 from medallion_assets.quality.conservation import balance, hand_made
-from medallion_assets.quality.set_rule_checks import answer_of
+from medallion_assets.quality.set_rule_checks import answer_of, repeated_keys
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.quarantine import OPEN
@@ -137,12 +137,9 @@ def _differences(columns: dict[str, int]) -> str:
 
 def unique_keys(table: Table, lake: Lake) -> Verdict:
     """Holds where no combination of ``unique_by`` stands twice in the table."""
-    keys = ", ".join(f'"{key}"' for key in table.named_once_by)
-    twice = log.rows(
-        lake.path(table), f"SELECT {keys}, count(*) AS n FROM t GROUP BY {keys} HAVING count(*) > 1"
-    )
-    words = f"{len(twice)} keys stand more than once" if twice else "every key stands once"
-    return Verdict(UNIQUE, not twice, True, words, {"repeated_keys": len(twice), "sample": str(twice[:5])})
+    twice, sample = repeated_keys(table.named_once_by, lake.path(table))
+    words = f"{twice} keys stand more than once" if twice else "every key stands once"
+    return Verdict(UNIQUE, not twice, True, words, {"repeated_keys": twice, "sample": str(sample)})
 
 
 def every_file_taken(table: Table, lake: Lake) -> Verdict:

@@ -105,19 +105,24 @@ def _text(value: object) -> str:
 BY_RULE = """
 SELECT rule, reason_class, count(*) AS quarantined, min(quarantined_at) AS first_seen
 FROM (SELECT unnest(rules) AS rule, reason_class, quarantined_at FROM t WHERE status = 'open')
-GROUP BY rule, reason_class ORDER BY rule
+GROUP BY rule, reason_class
 """
 
 
-def quarantine_counts(table: Table, lake: Lake) -> list[dict[str, Any]]:
-    """Return open rows by rule; a row that broke two rules counts under both."""
-    return [{"table": table.key, **row} for row in log.rows(lake.quarantine(table), BY_RULE)]
+def quarantine_counts(table: Table, lake: Lake, limit: int = 0) -> list[dict[str, Any]]:
+    """Return open rows by rule, only the ``limit`` most frequent where it is not 0.
+
+    A row that broke two rules counts under both.
+    """
+    order = f"ORDER BY quarantined DESC, rule LIMIT {limit}" if limit else "ORDER BY rule"
+    return [{"table": table.key, **row} for row in log.rows(lake.quarantine(table), f"{BY_RULE} {order}")]
 
 
 def quarantine_rows(table: Table, lake: Lake, limit: int, rule: str = "") -> list[dict[str, Any]]:
     """Return the newest quarantined rows, those that broke ``rule`` where one is named."""
-    found = log.rows(lake.quarantine(table), "SELECT * FROM t ORDER BY quarantined_at DESC")
-    return [row for row in found if not rule or rule in row["rules"]][:limit]
+    which = "WHERE array_has(rules, '{}')".format(rule.replace("'", "''")) if rule else ""
+    newest = f"ORDER BY quarantined_at DESC, entry_id LIMIT {max(limit, 0)}"
+    return log.rows(lake.quarantine(table), f"SELECT * FROM t {which} {newest}")
 
 
 def result_row(result: CopyResult) -> dict[str, Any]:

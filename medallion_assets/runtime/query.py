@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +14,15 @@ from medallion_assets.declare.errors import GateClosed
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import Batch, write_json
-from medallion_assets.delta.changes import VersionRange, added, as_commits, as_stream, only_appends
+from medallion_assets.delta.changes import (
+    VersionRange,
+    added,
+    as_commits,
+    as_stream,
+    changed,
+    cut_to_size,
+    only_appends,
+)
 from medallion_assets.delta.checksum import write_checksums
 from medallion_assets.delta.commit import Transaction, with_metadata
 from medallion_assets.delta.position import app_id
@@ -165,7 +174,7 @@ class StreamRun:
         while True:
             rows = _rows(self.context, -1 if self.rebuild else position(table, lake))
             try:
-                return run_streaming_query(rows, self._write, query)
+                return run_streaming_query(rows, partial(self._write, trigger), query)
             except GateClosed:
                 # Mended upstream, the batch is another one.
                 progress.unplan(self.checkpoint)
@@ -179,7 +188,7 @@ class StreamRun:
                 if not set_aside(self.context, error, versions, self.signed(upto)):
                     raise
 
-    def _write(self, rows: DataFrame, number: int) -> None:
+    def _write(self, trigger: Trigger, rows: DataFrame, number: int) -> None:
         """Commit a micro-batch, unless the table has it already."""
         table, lake = self.context.table, self.context.lake
         upto = progress.offset_of(self.checkpoint, number)
@@ -191,11 +200,6 @@ class StreamRun:
             if table.stateful:
                 read_through(rows)
             return
-        followed = [] if table.source or table.stateful else take_statics(self.context)
-        if followed:
-            # What is there goes first, so that new rows meet the version it was joined with.
-            self.others.extend(followed)
-            signed = self.signed(version, app)
         versions = VersionRange(upto if repeats else self.position(), upto)
         if table.source:
             self.done[number] = write_files(rows, table, lake, versions, signed)
@@ -203,7 +207,27 @@ class StreamRun:
             signed = with_metadata(signed, self.told) if number == 0 else signed
             self.done[number] = write_groups(rows, table, lake, versions, number, signed)
         else:
-            self.done[number] = write_changes(rows, table, lake, versions, signed)
+            self._write_in_parts(rows, versions, number, trigger)
+
+    def _write_in_parts(self, rows: DataFrame, versions: VersionRange, number: int, trigger: Trigger) -> None:
+        """Commit a micro-batch of a query without state, a large one as several batches of whole commits.
+
+        Each moves the table's position. A run that dies in between leaves a checkpoint that does not agree
+        with the position, and the next begins where the last part ended.
+        """
+        table, lake = self.context.table, self.context.lake
+        upstream = lake.upstream_log(table)
+        most = lake.settings.max_bytes_per_trigger
+        parts = [versions] if trigger == "once" else list(cut_to_size(upstream, versions, most))
+        for part in parts:
+            # What is there goes first, so that new rows meet the version it was joined with.
+            self.others.extend(take_statics(self.context))
+            some = rows if part == versions else changed(self.context.spark, upstream, part)
+            batch = write_changes(some, table, lake, part, self.signed(part.upto))
+            if part.upto == versions.upto:
+                self.done[number] = batch
+            else:
+                self.others.append(batch)
 
 
 @contextmanager

@@ -106,16 +106,17 @@ def _counted(parts: Sequence[Path], file_column: str, rescued: str) -> tuple[Cou
     rows: Counter[str] = Counter()
     rescues: Counter[str] = Counter()
     for part in parts:
-        there = pq.read_schema(part).names
-        columns = pq.read_table(part, columns=[n for n in (file_column, rescued) if n in there])
-        rows.update(_by_value(columns.column(file_column)))
-        if rescued in there:
-            kept = columns.filter(columns.column(rescued).is_valid())
-            rescues.update(_by_value(kept.column(file_column)))
+        file = pq.ParquetFile(part)
+        there = [n for n in (file_column, rescued) if n in file.schema_arrow.names]
+        for batch in file.iter_batches(columns=there):
+            rows.update(_by_value(batch.column(file_column)))
+            if rescued in there:
+                kept = batch.filter(batch.column(rescued).is_valid())
+                rescues.update(_by_value(kept.column(file_column)))
     return rows, rescues
 
 
-def _by_value(files: pa.ChunkedArray) -> dict[str, int]:
+def _by_value(files: pa.Array) -> dict[str, int]:
     return {pair["values"]: pair["counts"] for pair in files.value_counts().to_pylist()}
 
 

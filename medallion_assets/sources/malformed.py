@@ -1,16 +1,17 @@
 """Records that could not be rows: kept with their reason and place, and read again once mended."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from medallion_assets.delta.commit import Transaction, append
-from medallion_assets.session.frames import frame_of, frame_of_table, is_local
+from medallion_assets.session.frames import frame_of, is_local
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import BatchRefused, MalformedRecord
 from medallion_assets.sources.formats.csv_blocks import Block, Refused
@@ -24,8 +25,9 @@ from medallion_assets.sources.formats.csv_records import (
 )
 from medallion_assets.sources.formats.csv_rows import RowReader
 from medallion_assets.sources.formats.json_rows import judged_texts
+from medallion_assets.sources.formats.json_values import as_read
 from medallion_assets.sources.formats.parsed_files import JUDGED, Parsed
-from medallion_assets.sources.formats.parsed_frames import finished
+from medallion_assets.sources.formats.parsed_frames import TEXTS, finished, stored_columns
 from medallion_assets.sources.ledger import Entry, export
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
@@ -60,6 +62,8 @@ def write_malformed(
 
 ID = "_source_file"
 """While a record is read again its entry's id stands where readers keep the file's path."""
+PATH, HEADER = "path", "header"
+"""Beside it: the file, and its header as the ledger has it."""
 
 
 def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
@@ -104,23 +108,37 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
 
 
 def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, schema: StructType) -> DataFrame:
+    source, reader = place.source, RowReader(place.source, schema)
     query = "SELECT path, header FROM ledger WHERE status = 'admitted' ORDER BY sequence"
     headers = {str(row["path"]): str(row["header"] or "") for row in ledgers.rows(place.ledger, query)}
-    kept = [name for name in ("raw_base64",) if name in entries.columns]
-    found = entries.select("entry_id", "repaired", "source_file", *kept).collect()
-    texts: dict[str, dict[str, str]] = {}
-    for entry in found:
-        texts.setdefault(entry["source_file"], {})[entry["entry_id"]] = entry["repaired"] or ""
-    not_text = {entry["entry_id"] for entry in found if kept and entry["raw_base64"]}
-    reader = RowReader(place.source, schema)
-    none = _again(reader).append(pa.field(ID, pa.string())).empty_table()
-    tables = [
-        _records_again(reader, records, column_names(headers.get(path, ""), place.source), path, not_text)
-        for path, records in texts.items()
-    ]
+    known = frame_of(spark, list(headers.items()), f"{PATH} STRING, {HEADER} STRING")
+    is_exact = F.lit("raw_base64" not in entries.columns) | F.expr("raw_base64 IS NULL OR raw_base64 = ''")
+    texts = entries.select(
+        F.col("entry_id").alias(ID), "repaired", F.col("source_file").alias(PATH), is_exact.alias("exact")
+    )
+
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for rows in _by_file(batch):
+                path, header = rows[0][PATH], rows[0][HEADER] or ""
+                records = {row[ID]: row["repaired"] or "" for row in rows}
+                not_text = {row[ID] for row in rows if not row["exact"]}
+                names = column_names(header, source)
+                again = _records_again(reader, records, names, path or "", not_text)
+                yield from again.combine_chunks().to_batches()
+
+    columns = [*stored_columns(as_read(schema, source)).fields, *TEXTS.fields, StructField(ID, StringType())]
+    records = texts.join(F.broadcast(known), PATH, "left").mapInArrow(judge, StructType(columns))
     when = F.lit(None).cast("timestamp").alias("_source_modified_at")
-    records = frame_of_table(spark, pa.concat_tables([none, *tables])).select("*", when)
-    return finished(records, place.source, schema)
+    return finished(records.select("*", when), source, schema)
+
+
+def _by_file(batch: pa.RecordBatch) -> Iterable[list[dict[str, Any]]]:
+    """Return a batch's rows, those of a file together."""
+    files: dict[str, list[dict[str, Any]]] = {}
+    for row in batch.to_pylist():
+        files.setdefault(row[PATH], []).append(row)
+    return files.values()
 
 
 def _records_again(

@@ -129,24 +129,18 @@ class CommittedValues:
 
     def add_refused_cells(self, parts: Sequence[Path], cells: Callable[[str, str], Counter[str]]) -> None:
         """Count the values of quarantined records whose text is not JSON; ``cells`` counts those of one."""
-        for part in parts:
-            entries = pq.read_table(part, columns=["row", "source_file", "reason_class", "raw_base64"])
-            for entry in entries.to_pylist():
-                # A record with bytes that are not text was never cut into cells.
-                is_record = entry["reason_class"] in (PARSE, SCHEMA) and not entry["raw_base64"]
-                if is_record and not members(entry["row"] or ""):
-                    path = entry["source_file"]
-                    self.quarantined[path].update(cells(path, entry["row"] or ""))
+        for text, path, kind, encoded in _rows(parts, "row", "source_file", "reason_class", "raw_base64"):
+            # A record with bytes that are not text was never cut into cells.
+            if kind in (PARSE, SCHEMA) and not encoded and not members(text or ""):
+                self.quarantined[path].update(cells(path, text or ""))
 
     def add_refused(self, parts: Sequence[Path], rescued: str, source_column: str = "source_file") -> None:
         """Count the values of records that a batch's commits added to the quarantine."""
-        for part in parts:
-            entries = pq.read_table(part, columns=["row", source_column])
-            for text, path in zip(*(column.to_pylist() for column in entries.columns), strict=True):
-                found = members(text or "")
-                nested = _text_of(text, rescued) if rescued and found.pop(rescued, 0) else ""
-                self.quarantined[path].update(found)
-                self.quarantined[path].update(self._rescued_members(nested))
+        for text, path in _rows(parts, "row", source_column):
+            found = members(text or "")
+            nested = _text_of(text, rescued) if rescued and found.pop(rescued, 0) else ""
+            self.quarantined[path].update(found)
+            self.quarantined[path].update(self._rescued_members(nested))
 
     def _add_group(
         self, file: pq.ParquetFile, number: int, flat: Mapping[str, str], file_column: str
@@ -250,9 +244,20 @@ def columns_of(fields: Sequence[Mapping[str, Any]]) -> CommittedValues:
     return there
 
 
+FEW = 4096
+"""Rows held as Python values at a time: their texts may be long."""
+
+
+def _rows(parts: Sequence[Path], *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Return these columns of each row of data files, a batch of rows in memory at a time."""
+    for part in parts:
+        for batch in pq.ParquetFile(part).iter_batches(FEW, columns=columns):
+            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+
+
 def _texts(file: pq.ParquetFile, column: str, file_column: str) -> Iterator[tuple[str, str]]:
     """Return the landing file and text of each row that has a text in the column."""
-    for batch in file.iter_batches(columns=[file_column, column]):
+    for batch in file.iter_batches(FEW, columns=[file_column, column]):
         kept = batch.filter(pc.is_valid(batch.column(column)))
         yield from zip(*(kept.column(name).to_pylist() for name in (file_column, column)), strict=True)
 

@@ -146,6 +146,9 @@ def rescued_data(left: Sequence[str], file: str) -> str | None:
     return f"{{{','.join(left)},{FILE_PATH}{json.dumps(file, ensure_ascii=False)}}}"
 
 
+JUDGED_AT_ONCE = 8192
+"""Records that are Python objects at a time, which take several times the memory of their text."""
+
 UNITS = {"lines": "line", "recoded": "line"}
 """What a record is called in its position, by the file's layout; elsewhere ``record``."""
 
@@ -167,12 +170,15 @@ def parse_json_files(
             parsed.rows = [with_positions(rows, unit, first, numbers) for rows, numbers in numbered]
         if lines.others:
             reader = _of_file(careful, file, source)
-            judged = [
-                _judge_cut(reader, cut[number], line, file.path) if cut else reader.judge(line, file.path)
-                for number, line in lines.others
-            ]
-            places = [f"{unit} {first + number}" for number, _ in lines.others]
-            parsed.judged.append(reader.table(judged, places))
+            tables = []
+            for start in range(0, len(lines.others), JUDGED_AT_ONCE):
+                some = lines.others[start : start + JUDGED_AT_ONCE]
+                judged = [
+                    _judge_cut(reader, cut[number], line, file.path) if cut else reader.judge(line, file.path)
+                    for number, line in some
+                ]
+                tables.append(reader.table(judged, [f"{unit} {first + number}" for number, _ in some]))
+            parsed.judged.append(pa.concat_tables(tables))
         return parsed
 
     return parse_files(line_tasks(files, source, parse), folder)
