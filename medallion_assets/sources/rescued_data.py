@@ -9,7 +9,7 @@ import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import BooleanType, DataType, StringType, StructField, StructType
 
 from medallion_assets.delta.commit import Transaction, signed
