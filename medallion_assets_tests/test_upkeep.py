@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from medallion_assets.declare import Pipeline
+from medallion_assets.declare import Pipeline, stream
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
@@ -34,13 +34,25 @@ def test_maintenance_puts_files_together_and_no_stream_notices(drop, refreshed, 
     assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 16, "sales": 4}]
 
 
-def test_maintenance_keeps_what_a_table_downstream_has_not_taken(drop, refreshed, do):
+def test_maintenance_keeps_what_a_table_downstream_has_not_taken(drop, refreshed, do, lake):
     orders, sales, totals = shop_with()
+    office = Pipeline("office")
+
+    @office.silver()
+    def copies(orders=stream(orders)):
+        """One row per order."""
+        return orders.select("id")
+
     drop("shop/orders", "a.json", orders_file((1, 5)))
-    refreshed(orders, sales, totals)
+    refreshed(orders, sales, totals, copies)
     drop("shop/orders", "b.json", orders_file((2, 5)))
     refreshed(orders)
-    assert "shop/silver/sales has not taken all of it" in do("maintain", orders, dry_run=True).does
+    behind = "shop/silver/sales, office/silver/copies has not taken all of it"
+    assert behind in do("maintain", orders, dry_run=True).does
+    # What reads it from another pipeline goes with it, too.
+    told = do("reset", orders, dry_run=True)
+    assert told.downstream == ("shop/silver/sales", "office/silver/copies", "shop/gold/totals")
+    assert str(lake.path(copies)) in told.found["removed"]
 
 
 def test_doctor_names_the_verb_for_each_illness(drop, refreshed, look, do, lake, spark):

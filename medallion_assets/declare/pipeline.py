@@ -54,8 +54,22 @@ def looked_up(rules: Sequence[SetRule]) -> Iterator[tuple[str, Read]]:
 Query = Callable[..., DataFrame | str]
 
 DECLARED: dict[str, Mapping[str, Table]] = {}
-"""The tables of each pipeline that this process declared, by its name: readers of one landing zone may be of
-several pipelines."""
+"""The tables of each pipeline that this process declared, by its name."""
+
+
+def declared_beside(table: Table) -> Iterator[Table]:
+    """Return the tables of every pipeline that this process declared, the table's own with them.
+
+    A landing zone or a table may have readers of several pipelines.
+    """
+    for tables in {**DECLARED, table.pipeline: table.registry}.values():
+        yield from tables.values()
+
+
+def readers_of(table: Table) -> list[Table]:
+    """Return the tables of any pipeline that read this one: as a stream, in a flow or whole."""
+    itself = table.registry.get(table.key, table)
+    return [other for other in declared_beside(table) if any(up is itself for up in other.upstream)]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare.pipeline import DECLARED
+from medallion_assets.declare.pipeline import declared_beside
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
@@ -60,8 +60,7 @@ def take_away(table: Table, lake: Lake) -> None:
     A declared table that never ran is a reader, too, of whichever pipeline it is.
     """
     if table.source and table.source.clean_source != "OFF":
-        tables = {**DECLARED, table.pipeline: table.registry}.values()
-        declared = [_reader(t, lake) for known in tables for t in known.values() if t.source]
+        declared = [_reader(other, lake) for other in declared_beside(table) if other.source]
         clean_source(load_target_of(table, lake), lake.root, declared)
 
 

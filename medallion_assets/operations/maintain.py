@@ -8,6 +8,7 @@ from delta.tables import DeltaTable
 from deltalake import DeltaTable as LedgerTable
 from pyspark.sql import SparkSession
 
+from medallion_assets.declare.pipeline import readers_of
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import FLOW, FLOWS, Batch, newest_flows, stamp
@@ -55,9 +56,8 @@ def maintain(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Ve
 def _behind(table: Table, lake: Lake) -> list[str]:
     """Return the tables that read this one and have not taken its newest version."""
     newest = log.version(lake.path(table)) or 0
-    readers = [t for t in table.registry.values() if t.streams_from and t.streams_from.key == table.key]
-    readers += [f for t in table.registry.values() for f in t.flows
-                if f.streams_from and f.streams_from.key == table.key]  # fmt: skip
+    streams = [stream for reader in readers_of(table) for stream in (reader, *reader.flows)]
+    readers = [s for s in streams if s.streams_from and s.streams_from.key == table.key]
     return [t.key for t in readers if is_behind(t, lake, newest)]
 
 

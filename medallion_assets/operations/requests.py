@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from medallion_assets.declare.pipeline import readers_of
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
@@ -78,16 +79,20 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def tables_downstream(table: Table) -> list[Table]:
+    """Return every table that reads this one, directly or through others, of whichever pipeline."""
+    reached: dict[str, Table] = {}
+    ahead = [table]
+    while ahead:
+        readers = [reader for reader in readers_of(ahead.pop()) if reader.key not in reached]
+        reached |= {reader.key: reader for reader in readers}
+        ahead += readers
+    return list(reached.values())
+
+
 def downstream_of(table: Table) -> tuple[str, ...]:
     """Return the keys of every table that reads this one, directly or through others."""
-    reached: dict[str, None] = {}
-    ahead = [table.key]
-    while ahead:
-        key = ahead.pop()
-        readers = [t for t in table.registry.values() if key in {up.key for up in t.upstream}]
-        ahead += [t.key for t in readers if t.key not in reached]
-        reached |= {t.key: None for t in readers}
-    return tuple(reached)
+    return tuple(reader.key for reader in tables_downstream(table))
 
 
 def validate(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:

@@ -8,7 +8,15 @@ from pathlib import Path
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.lake.paths import Lake, sole_writer
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many, refused
+from medallion_assets.operations.requests import (
+    Spark,
+    VerbRequest,
+    VerbResult,
+    downstream_of,
+    many,
+    refused,
+    tables_downstream,
+)
 from medallion_assets.sources.file_status import outcomes_of
 from medallion_assets.storage.lease import held, is_held
 
@@ -21,7 +29,7 @@ def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbR
     Raises:
         TableBusy: Another process writes one of the tables.
     """
-    reached = [table, *(table.registry[key] for key in downstream_of(table))]
+    reached = [table, *tables_downstream(table)]
     folders = [path for each in reached for path in _folders(each, lake, request.landing) if path.exists()]
     told = {"removed": [str(path) for path in folders]}
     if not folders:

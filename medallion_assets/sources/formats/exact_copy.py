@@ -248,8 +248,8 @@ def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
     Raises:
         UnreadableFile: Its rows cannot be read.
     """
+    batches = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}[source_format]
     try:
-        batches = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}[source_format]
         write_copy(*batches(path), copy)
     except Exception as broken:
         if isinstance(broken, OSError) and broken.errno:
@@ -278,8 +278,8 @@ def _orc(path: Path) -> tuple[int, bool, pa.Schema]:
     file = pyarrow.orc.ORCFile(path)
     # ORC keeps nanoseconds, of which Spark would cut what is below a microsecond.
     timed = [f.name for f in file.schema if "timestamp" in str(f.type)]
-    seconds = pa.schema([f for f in file.schema if f.name not in timed])
-    exact = is_read_exactly(pa.schema([*seconds, *(pa.field(name, pa.int64()) for name in timed)]))
+    whole = (pa.field(f.name, pa.int64()) if f.name in timed else f for f in file.schema)
+    exact = is_read_exactly(pa.schema(whole))
     # Of some other names Spark's reader makes columns of NULL.
     exact = exact and all(re.fullmatch(r"[\w.]+", name) for name in file.schema.names)
     return file.nrows, exact and not (timed and _has_nanoseconds(file, timed)), file.schema
