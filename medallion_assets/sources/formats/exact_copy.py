@@ -1,8 +1,7 @@
 """Parquet copies of Parquet, ORC and Avro files that Spark cannot read, or would read with other values.
 
-In a copy the columns are ``c0``, ``c1`` ...: a file may have names that differ in case only, which Spark
-refuses. Their names are in the copy's own metadata. A value that its column's type cannot hold exactly, such
-as a nanosecond in a TIMESTAMP, is NULL in the copy and stands as JSON in ``MISFITS``.
+In a copy the columns are ``c0``, ``c1`` ..., since Spark refuses names that differ in case only; their names
+are in its metadata. A value that a column cannot hold exactly is NULL, and stands as JSON in ``MISFITS``.
 """
 
 import base64
@@ -268,10 +267,10 @@ def _unreadable(broken: Exception, start: str = "") -> UnreadableFile:
 def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:
     file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
     # Others than Spark write nanoseconds as INT96.
-    odd = () if b"org.apache.spark.version" in (file.metadata.metadata or {}) else ("INT96",)
-    columns = _physical(file.metadata)
-    odd_column = any(c.physical_type in odd or c.converted_type == "INTERVAL" for c in columns)
-    return file.metadata.num_rows, is_read_exactly(file.schema_arrow) and not odd_column, file.schema_arrow
+    by_spark = b"org.apache.spark.version" in (file.metadata.metadata or {})
+    odd = {"INTERVAL"} if by_spark else {"INTERVAL", "INT96"}
+    found = {kind for c in _physical(file.metadata) for kind in (c.physical_type, c.converted_type)}
+    return file.metadata.num_rows, is_read_exactly(file.schema_arrow) and not odd & found, file.schema_arrow
 
 
 def _orc(path: Path) -> tuple[int, bool, pa.Schema]:
