@@ -65,7 +65,7 @@ def test_doctor_names_the_verb_for_each_illness(drop, refreshed, look, do, lake,
     assert told.well
     assert "its checkpoint is gone" in told.does
     spark.sql(f"DELETE FROM delta.`{lake.path(tables[0])}`")
-    assert "run audit" in look("doctor", tables[0]).does
+    assert "run accept_changes --why" in look("doctor", tables[0]).does
 
 
 def test_doctor_tells_what_was_written_by_hand_until_a_full_refresh_replaces_it(
