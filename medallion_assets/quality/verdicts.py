@@ -193,7 +193,8 @@ def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
     last = newest_batch(table, lake)
     for rule in table.expectations:
         failed = last.rules.get(rule.name, 0) if last else 0
-        read = last.read if last else 0
+        # A correction judges more rows than it brings, net of those it takes away.
+        read = max(last.read, failed, 0) if last else 0
         percent = round(100 * failed / read, 3) if read else 0.0
         words = (
             f"{failed} of {read} rows broke it in the last batch; what becomes of them: {rule.on_violation}"

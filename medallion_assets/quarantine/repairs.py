@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, MapType, StructType, VariantType
 
 from medallion_assets.delta import log, working
 from medallion_assets.delta.names import literal, of_keys, quoted
 from medallion_assets.lake.position import at_version
 from medallion_assets.quarantine.entries import ROW_ID, TEXT, Identity, paired
+from medallion_assets.sources.formats.json_values import types_in
 from medallion_assets.sources.quarantine import (
     AS_JSON,
     ENTRY,
@@ -104,8 +105,11 @@ def _candidates(
     rows: DataFrame, repairs: DataFrame, schema: StructType, known_by: Identity
 ) -> tuple[DataFrame, DataFrame]:
     """Return the rows that may belong to an entry, with ``_row_id`` and ``_text``, and all other rows."""
-    names = known_by.keys or known_by.lasting
+    # Spark compares no maps and no variants; without them a few rows more are looked at.
+    names = [c for c in known_by.keys or known_by.lasting if _is_comparable(schema[c].dataType)]
     told = rows.withColumn(TEXT, as_text(rows))
+    if known_by.lasting and not names:
+        return told.withColumn(ROW_ID, F.monotonically_increasing_id()).localCheckpoint(), rows.limit(0)
     if names:
         read = F.from_json("row", schema, FROM_JSON)
         wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
@@ -114,6 +118,10 @@ def _candidates(
     near = of_keys(told, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
     # A checkpoint, since the numbers must not change when the frame is computed again.
     return near.localCheckpoint(), of_keys(told, wanted, "left_anti").drop(TEXT)
+
+
+def _is_comparable(kind: DataType) -> bool:
+    return not any(isinstance(inner, (MapType, VariantType)) for inner in types_in(kind))
 
 
 def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:

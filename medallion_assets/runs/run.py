@@ -216,7 +216,8 @@ def nothing_loaded(table: Table, lake: Lake, done: Refresh) -> str:
     """
     read, refused = done.total("read"), done.total("quarantined") + done.total("dropped")
     judged = sum(sum(batch.rules.values()) for batch in done.batches)
-    if not read or refused < read or done.total("written") or done.total("late") or judged:
+    # A correction takes more rows away than it brings.
+    if read <= 0 or refused < read or done.total("written") or done.total("late") or judged:
         return ""
     entries = log.rows(lake.quarantine(table), NEWEST_REFUSALS.format(run_id=done.run_id))
     examples = "; ".join(_example(entry) for entry in entries)

@@ -59,10 +59,13 @@ TRIED = "_check_tried"
 NEW_ROW, NEW_REPAIRED = "_check_row", "_check_repaired"
 """Beside it: the texts the entry has from now on, where the row is not to the letter what it was."""
 
-AS_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
-"""How rows are written as text. Spark's own form of a time ends at the millisecond."""
+FROM_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How times are written in rows as text. Spark's own form ends at the millisecond."""
 
-FROM_JSON = {"timestampFormat": AS_JSON["timestampFormat"]}
+AS_JSON = {"ignoreNullFields": "false", **FROM_JSON}
 
 
 def named_as(column: str, name: str) -> str:

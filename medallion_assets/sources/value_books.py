@@ -237,7 +237,8 @@ def columns_of(fields: Sequence[Mapping[str, Any]]) -> CommittedValues:
     """
     there = CommittedValues()
     for column in fields:
-        if isinstance(column["type"], str):
+        # A VARIANT is a struct in Parquet.
+        if isinstance(column["type"], str) and column["type"] != "variant":
             there.columns[column["name"]] = column["type"] == "string"
         else:
             there.uncounted[column["name"]] = NESTED

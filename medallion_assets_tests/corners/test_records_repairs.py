@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from medallion_assets.declare import Pipeline, static, stream
+from medallion_assets.declare import Pipeline, expect, static, stream
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
+from medallion_assets.runs.run import run_tables
 from medallion_assets.sources.quarantine import OPEN
 from medallion_assets_tests.shop import ABOVE_ZERO, json_lines
 
@@ -150,3 +151,49 @@ def test_a_repair_is_not_given_to_another_row_of_its_key(lakehouse):
     shop.land("orders", "a.json", order(2, -8))
     shop.run()
     assert shop.sales() == []
+
+
+def test_a_repair_keeps_microseconds_without_a_zone_and_rows_with_maps(lakehouse):
+    made = Pipeline("clock")
+    schema = "id INT, v INT, n TIMESTAMP_NTZ, m MAP<STRING, INT>"
+
+    @made.bronze()
+    def ticks(files=made.landing("ticks", format="json", schema=schema, allow_overwrites="replace")):  # noqa: B008
+        """One row per tick, as it landed."""
+        return files
+
+    @made.silver(expectations=[expect("above_zero", "v > 0")])
+    def good(ticks=stream(ticks)):
+        """One row per good tick."""
+        return ticks.select("id", "v", "n", "m")
+
+    def tick(number, v):
+        return {"id": number, "v": v, "n": "2026-01-01T10:00:00.123456", "m": {"a": number}}
+
+    def there():
+        told = lakehouse._spark().read.format("delta").load(str(lakehouse.lake.path(good)))
+        return sorted((row["id"], row["v"], str(row["n"]), row["m"]["a"]) for row in told.collect())
+
+    moment = "2026-01-01 10:00:00.123456"
+    lakehouse.land("clock/ticks", "a.json", json_lines(tick(1, -1), tick(2, 2)))
+    lakehouse.run(ticks, good)
+    VERBS["replay"](good, lakehouse.lake, lakehouse._spark, VerbRequest(choice=RULE, fix="v = abs(v)"))
+    assert there() == [(1, 1, moment, 1), (2, 2, moment, 2)]
+    lakehouse.land("clock/ticks", "a.json", json_lines(tick(1, -1), tick(3, 3)))
+    lakehouse.run(ticks, good)
+    assert there() == [(1, 1, moment, 1), (3, 3, moment, 3)]
+    assert VERBS["full_refresh"](good, lakehouse.lake, lakehouse._spark, VerbRequest()).well
+    assert there() == [(1, 1, moment, 1), (3, 3, moment, 3)]
+    lakehouse.assert_conserved(ticks, good)
+
+
+def test_a_correction_that_only_takes_rows_away_is_a_run_that_is_well(lakehouse):
+    tables = shop("shrinking")
+    lakehouse.land("shrinking/orders", "a.json", json_lines(order(1, 5), order(2, 5), order(3, -5)))
+    lakehouse.land("shrinking/cities", "a.json", json_lines(city(1)))
+    assert [o.error for o in run_tables(tables, lakehouse.lake, lakehouse._spark)] == ["", "", ""]
+    lakehouse.land("shrinking/orders", "a.json", json_lines(order(1, 5)))
+    outcomes = run_tables(tables, lakehouse.lake, lakehouse._spark)
+    assert [outcome.error for outcome in outcomes] == ["", "", ""]
+    told = [v.words for outcome in outcomes for v in outcome.verdicts if "broke it" in v.words]
+    assert not [words for words in told if " of -" in words], told

@@ -245,3 +245,20 @@ def test_a_value_that_a_reader_loses_fails_the_check_and_stops_the_tables_downst
         "values_conserved", True, True
     ), check  # fmt: skip
     assert after.error.startswith("not run")
+
+
+@pytest.mark.spark
+def test_a_column_of_variants_loads_again_and_again_and_says_that_it_is_not_counted(lakehouse):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format="json", schema="id INT, v VARIANT")):  # noqa: B008
+        """One row per click."""
+        return files
+
+    for number in (1, 2):
+        lakehouse.land("shop/clicks", f"{number}.json", f'{{"id": {number}, "v": {{"a": [1.10]}}}}\n')
+        (done,) = run_tables([clicks], lakehouse.lake, lakehouse._spark)
+        assert not done.error
+        (check,) = [verdict for verdict in done.verdicts if verdict.name == "values_conserved"]
+        assert (check.passed, "not counted: v (" in check.words) == (True, True), check

@@ -25,7 +25,7 @@ def loaded(tmp_path, lake, spark):
         rows = [row.asDict() for row in spark.read.format("delta").load(str(result.path)).collect()]
         query = "SELECT row, rules, position, source_file, raw_base64 FROM t ORDER BY source_file, position"
         held = log.rows(result.quarantine, query) if result.quarantine.exists() else []
-        assert result.rows_unaccounted == 0
+        assert (result.rows_unaccounted, result.values_unaccounted) == (0, {})
         return rows, held
 
     return load
@@ -123,6 +123,18 @@ def test_an_inferred_column_takes_no_later_text_it_could_not_give_back(loaded):
     assert (first["zip"], first["n"], first["t"], first["price"]) == (None, None, "yes", None)
     assert rescued(first) == {"zip": "01234", "n": "1e3", "price": "2.505"}
     assert (second["n"], str(second["price"]), rescued(second)) == (None, "10.00", {"n": "007"})
+
+
+def test_a_later_text_that_denotes_a_value_and_is_not_given_back_is_in_one_place(loaded):
+    first = "i,d,m,t\n1,0.5,1.10,2026-01-01T00:00:00Z\n"
+    later = "i,d,m,t\n007,01.5,01.25,2026-01-01T00:00:00+02:00\n-0,007,01.10,2026-01-01\n"
+    loaded({"a.csv": first}, "spelled", infer_column_types=True)
+    rows, _ = loaded({"b.csv": later}, "spelled", infer_column_types=True)
+    names, *cells = (line.split(",") for line in later.splitlines())
+    there = of_file(rows, "b.csv")
+    assert [[row[name] for name in names] for row in there] == [[None] * 4] * 2
+    assert sorted(rescued(row)["i"] for row in there) == ["-0", "007"]
+    assert [rescued(row) for row in there] == [dict(zip(names, row, strict=True)) for row in cells]
 
 
 def test_a_hint_of_a_decimal_rounds_no_cell(loaded):

@@ -56,9 +56,6 @@ def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging
     )
 
 
-EXACT_JSON = {**AS_JSON, "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
-
-
 class Columnar(NamedTuple):
     """The rows of files that share one schema.
 
@@ -184,7 +181,7 @@ def _typed(value: Column, own: DataType, wanted: DataType) -> Column:
         values_of = (own.valueType, wanted.valueType)
         return F.transform_values(value, lambda _, each: _typed(each, *values_of))
     if isinstance(own, (StructType, ArrayType, MapType)):
-        return F.to_json(value, EXACT_JSON)
+        return F.to_json(value, AS_JSON)
     return value.cast(wanted)
 
 
@@ -199,7 +196,7 @@ def _part(place: str, field: StructField, chosen: Column) -> Column:
     if isinstance(field.dataType, StringType):
         value = F.when(F.is_valid_utf8(value), value).otherwise(F.base64(value.cast("binary")))
     # {"v":...} without its wrapping is the value's own JSON, of whatever type.
-    wrapped = F.to_json(F.struct(value.alias("v")), EXACT_JSON)
+    wrapped = F.to_json(F.struct(value.alias("v")), AS_JSON)
     inner = F.substring(wrapped, F.lit(len('{"v":') + 1), F.length(wrapped) - len('{"v":}'))
     return F.when(chosen, F.concat(as_json(F.lit(field.name)), F.lit(":"), inner))
 

@@ -60,8 +60,8 @@ def typed_column(
     there = _mask(pc.fill_null(pc.not_equal(cells, ""), False))
     fits = there & _matches(cells, GIVEN_BACK[type(kind)]) if inferred else there
     usual, values = usual_values(cells, kind, options)
+    usual = usual & fits
     if not usual.all():
-        usual &= fits
         values = pc.if_else(pa.array(usual), values, None) if usual.any() else None
     rest = np.flatnonzero(fits & ~usual)
     found = _read(cells, rest, kind, options)
