@@ -95,6 +95,9 @@ def test_a_fraction_that_a_double_would_round_is_text(entries, landed_types):
 def test_of_names_that_differ_in_case_the_more_frequent_is_the_first_whatever_the_file(entries):
     files = entries(['{"Id":1}', '{"Id":2}', '{"Id":3}'], ['{"id":1}', '{"x":0}'])
     assert counted_keys(files, Source("t", "json")) == ["Id", "id", "x"]
+    assert inferred(files, Source("t", "json", infer_column_types=True)).names == ["Id", "id", "x"]
+    files = entries(['{"id":1}', '{"id":2}', '{"id":3, "ID":4}'])
+    assert inferred(files, Source("t", "json", infer_column_types=True)).names == ["id", "ID"]
 
 
 def test_records_nested_deeper_than_the_fast_parser_goes_do_not_end_the_process(entries, landed_types):

@@ -100,18 +100,28 @@ def _common(one: types.DataType, other: types.DataType) -> types.DataType:
 
 
 def inferred(files: Sequence[Entry], source: Source) -> types.StructType:
-    """Return the columns of the files' sound records and the types that Spark infers for them."""
+    """Return the columns of the files' sound records and the types that Spark infers for them.
+
+    Of columns alike but for case the most frequent is first: it is the one that a table can have.
+    """
     kind = _seen(files, source).kind()
-    return kind if isinstance(kind, types.StructType) else types.StructType()
+    kinds = {f.name: f.dataType for f in kind.fields} if isinstance(kind, types.StructType) else {}
+    names = _frequent_first(list(kinds), files, source)
+    return types.StructType([types.StructField(name, kinds[name]) for name in names])
 
 
 def counted_keys(files: Sequence[Entry], source: Source) -> list[str]:
     """Return the keys of the files' sound records; of keys alike but for case the most frequent first."""
-    keys = list(_seen(files, source).fields or ())
-    if len({key.lower() for key in keys}) == len(keys):
-        return sorted(keys, key=lambda key: (key.lower(), key))
+    keys = sorted(_seen(files, source).fields or (), key=lambda key: (key.lower(), key))
+    return _frequent_first(keys, files, source)
+
+
+def _frequent_first(keys: list[str], files: Sequence[Entry], source: Source) -> list[str]:
+    places = {key.lower(): place for place, key in reversed(list(enumerate(keys)))}
+    if len(places) == len(keys):
+        return keys
     counts = Counter(key for keys_of in _keys(files, source) for key in keys_of)
-    return sorted(counts, key=lambda key: (key.lower(), -counts[key], key))
+    return sorted(keys, key=lambda key: (places[key.lower()], -counts[key], key))
 
 
 def files_with_keys(files: Sequence[Entry], source: Source, wanted: set[str]) -> dict[str, str]:
