@@ -96,7 +96,9 @@ def _inside(old: DataType, at: list[str], kind: DataType) -> DataType:
 
 
 def _of_headers(source: Source, files: Sequence[Entry]) -> StructType:
-    names = {name: None for file in files for name in column_names(file.header, source)}
+    # A file without a byte has no header; one of a single nameless column has '""'.
+    headers = [file.header for file in files if file.header]
+    names = {name: None for header in headers for name in column_names(header, source)}
     strings = StructType([StructField(name, StringType()) for name in names])
     if not source.infer_column_types or not names:
         return strings

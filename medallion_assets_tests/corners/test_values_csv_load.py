@@ -125,6 +125,13 @@ def test_an_inferred_column_takes_no_later_text_it_could_not_give_back(loaded):
     assert (second["n"], str(second["price"]), rescued(second)) == (None, "10.00", {"n": "007"})
 
 
+def test_a_file_without_a_byte_brings_no_column(loaded):
+    for files in ({"a.csv": "id,b\n1,2\n", "b.csv": ""}, {"a.csv": ""}):
+        rows, held = loaded(files, "blank", allow_overwrites="replace")
+        assert (held, [name for row in rows for name in row if name.startswith("_c")]) == ([], [])
+    assert rows == []
+
+
 def test_a_later_text_that_denotes_a_value_and_is_not_given_back_is_in_one_place(loaded):
     first = "i,d,m,t\n1,0.5,1.10,2026-01-01T00:00:00Z\n"
     later = "i,d,m,t\n007,01.5,01.25,2026-01-01T00:00:00+02:00\n-0,007,01.10,2026-01-01\n"
