@@ -12,7 +12,7 @@ from typing import Any
 
 from medallion_assets.delta import log
 from medallion_assets.delta.changes import rows_written
-from medallion_assets.delta.commit import BEFORE, Transaction
+from medallion_assets.delta.commit import BEFORE, LANDING, Transaction
 
 FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"
@@ -21,7 +21,7 @@ REPROCESSED = "reprocessed"
 UPSTREAM = "upstream"
 """Of a flow: the id of the Delta table whose versions its position counts."""
 
-FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED, UPSTREAM)
+FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED, UPSTREAM, LANDING)
 """Of a commit's metadata, what later batches of the flow ask for."""
 
 NEEDED = ("position", "read", "written", "quarantined")
@@ -166,6 +166,12 @@ def newest_flows(path: Path, upto: int | None = None) -> dict[str, dict[str, Any
         if FLOWS in metadata:
             return _filled(metadata, info)
     return {}
+
+
+def is_of_notebook(path: Path) -> bool:
+    """Return true where a notebook's load fills the table, and no run of a declared table does."""
+    state = newest_flows(path).get("", {})
+    return UPSTREAM in state and "code" not in state
 
 
 def newest(path: Path, flow: str = "") -> Batch | None:

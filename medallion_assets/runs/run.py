@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from medallion_assets.declare.errors import CheckpointDamaged
+from medallion_assets.declare.errors import CheckpointDamaged, CheckpointMismatch
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.batches import Batch, is_of_notebook
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger
@@ -74,13 +74,14 @@ def refresh(
 
     Raises:
         TableBusy: Another process writes the table and did not end in time.
-        CheckpointMismatch: The table was removed while its checkpoint stayed.
+        CheckpointMismatch: The table was removed while its checkpoint stayed, or a notebook's loads fill it.
         ExpectationFailed: A row broke an expectation that says ``fail``.
         RefreshFailed: A micro-batch could not be written; it was not committed.
         GateClosed: The table has a gate, and a check that blocks does not hold.
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
     with sole_writer(table, lake), log.read_once():
+        _refuse_of_notebook(table, lake)
         take_arrivals(table, lake)
         if again:
             take_arrivals(table, lake, again)
@@ -88,6 +89,17 @@ def refresh(
         take_away(table, lake)
         version = log.version(lake.path(table))
     return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
+
+
+def _refuse_of_notebook(table: Table, lake: Lake) -> None:
+    # A ledger of its own, once begun, would keep the notebook from its table as well.
+    if is_of_notebook(lake.path(table)):
+        raise CheckpointMismatch(
+            f"{table.key}: the table at {lake.path(table)} is filled by copy_into or autoload_to_table, and "
+            "a run of the declared table knows nothing of their files. Nothing was read or written: declare "
+            f"it under another name, or run `medallion reset {table.key} --yes`, which deletes the rows "
+            "loaded so far, and have their files land where the declared table reads."
+        )
 
 
 def take_new(

@@ -20,7 +20,7 @@ from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import COPY_INTO
 from medallion_assets.sources.listing import listing, namer
-from medallion_assets.sources.load_target import LoadTarget, NamedTable, source_of
+from medallion_assets.sources.load_target import LoadTarget, NamedTable, refuse_other_writers, source_of
 from medallion_assets.sources.loaders import LoadResult, load_new
 from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
@@ -161,6 +161,7 @@ def copy_into(
     _refuse_files(root, files, source)
     look = DiscoveryOptions(settings.settle_seconds, only, copying["force"], must_exist=True)
     if validate:
+        refuse_other_writers(place, settings.lake)
         judged = validated(place, look, spark, settings, _rows_to_validate(validate))
         message = "" if judged.files else _nothing_read(root, source, pattern, place, look)
         return CopyResult(0, 0, judged.corrupt_files, validation=judged, message=message)

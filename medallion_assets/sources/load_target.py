@@ -1,5 +1,6 @@
 """Where a load goes: the lake's public paths by the table's name, its metadata by the checkpoint."""
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -12,13 +13,15 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import UPSTREAM, newest_flows
+from medallion_assets.delta.commit import LANDING
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.ledger import NONE, OTHER_LEDGER, Entry, root_of
+from medallion_assets.sources.ledger import COPY_INTO, NONE, OTHER_LEDGER, Entry, root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.walking import location_of
+from medallion_assets.sources.walking import is_there, location_of
+from medallion_assets.storage import is_object
 
 PROVENANCE = ("_source_file", "_source_modified_at")
 """Columns of a bronze row that say where it came from."""
@@ -134,6 +137,55 @@ def has_new_ledger(place: LoadTarget) -> bool:
     if not known or not there:
         return False
     return there != known or (log.version(place.ledger) or 0) < position_of(place.path, place.key)
+
+
+def landing_of(place: LoadTarget) -> str:
+    """Return the folder that file names are relative to, as seen from the table: both may move together."""
+    return place.root if is_object(place.root) else os.path.relpath(place.root, place.path)
+
+
+def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
+    """Raise where what else fills the table could not be told from this load.
+
+    Raises:
+        SourceError: A declared table has the name, or the table's files are of another landing place, whose
+            names are relative to another folder.
+    """
+    flows, (pipeline, layer, name) = newest_flows(place.path), place.key.split("/")
+    state = flows.get("", {})
+    if any("code" in each for each in flows.values()) or (
+        layer == "bronze" and log.exists(lake / pipeline / "_ledger" / name)
+    ):
+        raise SourceError(
+            f"{place.key} is filled by its declaration in the pipeline {pipeline}, whose runs account for "
+            "every row by a file ledger or upstream of their own. Nothing was read or written: load into a "
+            "table of another name, or have the files land where the declared table reads."
+        )
+    told = state.get(LANDING) or (None if log.exists(place.path) else _landing_of_refused(place.quarantine))
+    if not told or told == landing_of(place):
+        return
+    first = told if is_object(told) else os.path.normpath(place.path / told)
+    if state.get(UPSTREAM) == log.table_id(place.ledger) and not is_there(first):
+        # The landing place was moved: its own ledger knows it.
+        return
+    several = (
+        " Or, since COPY INTO names the files of several folders apart from its first one on: call it for "
+        f"{first} first."
+        if place.state.name == COPY_INTO
+        else ""
+    )
+    raise SourceError(
+        f"{place.key} is filled from {first}, and this call reads {place.root}: files are known by their "
+        "names below that folder, so that those of one place could be taken for those of the other. Nothing "
+        f"was read or written: load {place.root} into a table of its own, or a folder that holds both into a "
+        f"new table, in one call.{several}"
+    )
+
+
+def _landing_of_refused(quarantine: Path) -> str | None:
+    """Return the landing place of a load that left quarantined records and no table."""
+    told = (log.commit_metadata_of(info).get(LANDING) for info in log.newest_commits(quarantine))
+    return next(filter(None, told), None)
 
 
 def ledger_position(place: LoadTarget) -> int:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
-from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
+from medallion_assets.delta.commit import LANDING, Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
@@ -30,7 +30,14 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded, look_ahead
-from medallion_assets.sources.load_target import LoadTarget, has_new_ledger, ledger_position, loaded_before
+from medallion_assets.sources.load_target import (
+    LoadTarget,
+    has_new_ledger,
+    landing_of,
+    ledger_position,
+    loaded_before,
+    refuse_other_writers,
+)
 from medallion_assets.storage import storage_of
 from medallion_assets.storage.lease import held
 
@@ -104,14 +111,16 @@ def load_new(
     Nothing new starts no JVM and changes no table.
 
     Raises:
+        SourceError: The table is filled by a declared table's runs, or from another landing place.
         TableLost: The table is gone, and files are on record as loaded into it.
         DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
     """
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
-    register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
     check_format(settings.lake)
     with held(lease, place.key):
+        refuse_other_writers(place, settings.lake)
+        register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
         refuse_unsound(place, checkpoint)
         catch_up(place)
         chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None
@@ -185,6 +194,7 @@ def _stream(
             return
         epoch, ledger = epoch_of(place.path, place.key) + has_new_ledger(place), log.table_id(place.ledger)
         metadata = {"run_id": run_id, "table": place.key, "epoch": epoch, UPSTREAM: ledger}
+        metadata[LANDING] = landing_of(place)
         before = log.version(place.quarantine)
         transaction = Transaction(app_id(place.key, epoch), version, metadata, before)
         # The files this call discovered itself come after, and are chosen.

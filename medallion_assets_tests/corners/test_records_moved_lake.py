@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from medallion_assets.declare import Pipeline
+from medallion_assets.declare.errors import CheckpointMismatch
 from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
@@ -205,3 +206,33 @@ def test_a_source_that_is_not_there_is_an_error_with_its_name(drop, lake, spark,
     shutil.rmtree(lake.settings.landing / "shop")
     with pytest.raises(SourceMissing, match="files were taken from it before"):
         refresh(orders, lake, no_spark)
+
+
+def test_a_table_is_filled_by_its_declaration_or_by_notebooks_and_the_other_is_refused_by_name(
+    drop, lake, spark, no_spark, tmp_path
+):
+    bronze_table, silver, _ = chain(gold="complete")
+    drop("shop/orders", "a.json", json_lines(order(1, 5)))
+    for table in (bronze_table, silver):
+        refresh(table, lake, lambda: spark)
+    folder = drop("other", "n.json", json_lines(order(2, 6))).parent
+    versions = [log.version(lake.path(table)) for table in (bronze_table, silver)]
+    for name in ("shop.bronze.orders", "shop.silver." + silver.name):
+        for load in (
+            lambda name=name: copy_into(name, folder, "json"),
+            lambda name=name: copy_into(name, folder, "json", validate="ALL"),
+            lambda name=name: autoload_to_table(folder, "json", name, tmp_path / "cp"),
+        ):
+            with pytest.raises(SourceError, match="is filled by its declaration in the pipeline shop"):
+                load()
+    assert [log.version(lake.path(table)) for table in (bronze_table, silver)] == versions
+    drop("shop/orders", "b.json", json_lines(order(3, 7)))
+    assert [refresh(t, lake, lambda: spark).total("written") for t in (bronze_table, silver)] == [1, 1]
+
+    later = orders_of(Pipeline("shop", tables=bronze_table.registry), name="later")
+    assert copy_into("shop.bronze.later", folder, "json", spark=spark).num_inserted_rows == 1
+    drop("shop/orders", "c.json", json_lines(order(4, 8)))
+    with pytest.raises(CheckpointMismatch, match=r"filled by copy_into or autoload_to_table.*reset"):
+        refresh(later, lake, no_spark)
+    drop("other", "m.json", json_lines(order(5, 6)))
+    assert copy_into("shop.bronze.later", folder, "json", spark=spark).num_inserted_rows == 1

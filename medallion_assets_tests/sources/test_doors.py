@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from medallion_assets.delta.errors import DamagedCheckpoint
-from medallion_assets.sources import autoload_to_table, create_table_as
+from medallion_assets.sources import autoload_to_table, copy_into, create_table_as
 from medallion_assets.sources import file_status as outcomes
-from medallion_assets.sources.errors import TableLost
+from medallion_assets.sources.errors import SourceError, TableLost
 from medallion_assets.sources.ledger import rows as ledger_rows
 
 pytestmark = pytest.mark.spark
@@ -152,3 +152,52 @@ def test_files_and_bytes_of_a_batch_are_limited_together(landed, autoload):
     folder = landed(**{f"{i}.json": '{"id":1}' for i in range(5)})
     result = autoload(folder, "json", max_files_per_trigger=2)
     assert len({row["batch_id"] for row in outcomes.rows(result.ledger)}) == 3
+
+
+def test_a_second_landing_place_is_refused_where_its_files_could_be_taken_for_those_of_the_first(
+    landed, lake, spark, tmp_path
+):
+    name = "2026-11-01.json"
+    folders = [landed(**{f"{place}/{name}": f'{{"id":{n}}}'}) / place for n, place in enumerate("eua")]
+    eu, us, asia = folders
+    table, options = "web.bronze.t", {"spark": spark, "allow_overwrites": "replace"}
+
+    def loaded(folder, checkpoint):
+        return autoload_to_table(folder, "json", table, tmp_path / checkpoint, **options).rows_loaded
+
+    def copied(folder, **told):
+        return copy_into(table, folder, "json", merge_schema=True, **options, **told).num_inserted_rows
+
+    def ids():
+        frame = spark.read.format("delta").load(str(lake.root / "web/bronze/t"))
+        return sorted((row["id"], row["_source_file"]) for row in frame.collect())
+
+    assert loaded(eu, "cp/eu") == 1
+    for load in (
+        lambda: loaded(us, "cp/us"),
+        lambda: loaded(us, "cp/eu"),
+        lambda: loaded(us.parent, "cp/all"),
+        lambda: copied(asia),
+        lambda: copied(asia, validate="ALL"),
+    ):
+        with pytest.raises(SourceError, match=f"is filled from {eu}, and this call reads .* a table of its"):
+            load()
+    assert not (tmp_path / "cp/us").exists()
+    assert (loaded(eu, "cp/lost"), copied(eu), copied(asia)) == (0, 0, 1)
+    (eu / name).write_text('{"id":10}\n')
+    assert loaded(eu, "cp/eu") == 1
+    assert ids() == [("10", name), ("2", f"../a/{name}")]
+    shutil.rmtree(lake.root / "web/_state/bronze/t/copy_into")
+    with pytest.raises(SourceError, match=f"COPY INTO names .* call it for {eu} first"):
+        copied(asia)
+    assert (copied(eu), copied(asia), len(ids())) == (0, 0, 2)
+
+
+def test_a_place_that_gave_only_quarantined_records_has_its_table_too(landed, autoload, refused, tmp_path):
+    eu, us = (landed(**{f"{place}/a.json": "broken " + place}) / place for place in ("eu", "us"))
+    first = autoload(eu, "json", allow_overwrites="replace")
+    assert [text for text, _ in refused(first)] == ["broken eu"]
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(SourceError, match="is filled from"):
+        autoload(us, "json", allow_overwrites="replace")
+    assert [text for text, _ in refused(first)] == ["broken eu"]
