@@ -12,7 +12,7 @@ from typing import Any
 
 from medallion_assets.delta import log
 from medallion_assets.delta.changes import rows_written
-from medallion_assets.delta.commit import BEFORE, LANDING, Transaction
+from medallion_assets.delta.commit import BEFORE, Transaction
 
 FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"
@@ -20,6 +20,9 @@ REPROCESSED = "reprocessed"
 
 UPSTREAM = "upstream"
 """Of a flow: the id of the Delta table whose versions its position counts."""
+
+LANDING = "landing"
+"""Of a notebook's table: the folder that the names of its files are relative to, as seen from the table."""
 
 FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED, UPSTREAM, LANDING)
 """Of a commit's metadata, what later batches of the flow ask for."""

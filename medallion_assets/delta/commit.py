@@ -21,9 +21,6 @@ from medallion_assets.storage.lease import check_held
 TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Spark's own INT96 is read by others as nanoseconds, which overflow: the year 1 as 1754."""
 
-LANDING = "landing"
-"""In the metadata of a notebook's commits: the folder its file names are relative to, from the table."""
-
 PENDING, BEFORE = "pending", "before"
 """In the metadata of a quarantine's commit: the table's commit it belongs to, the version to go back to."""
 
@@ -64,7 +61,6 @@ class Transaction:
         """
         told = {"run_id": self.run_id, "table": self.commit_metadata.get("table", "")}
         told |= {PENDING: [self.app_id, self.version], BEFORE: self.before}
-        told |= {name: self.commit_metadata[name] for name in (LANDING,) if name in self.commit_metadata}
         return replace(self, app_id="", commit_metadata=told)
 
     def committed_to(self, path: Path) -> bool:

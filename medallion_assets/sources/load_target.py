@@ -12,8 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import UPSTREAM, newest_flows
-from medallion_assets.delta.commit import LANDING
+from medallion_assets.delta.batches import LANDING, UPSTREAM, newest_flows
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
@@ -161,7 +160,7 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
             "every row by a file ledger or upstream of their own. Nothing was read or written: load into a "
             "table of another name, or have the files land where the declared table reads."
         )
-    told = state.get(LANDING) or (None if log.exists(place.path) else _landing_of_refused(place.quarantine))
+    told = state.get(LANDING)
     if not told or told == landing_of(place):
         return
     first = told if is_object(told) else os.path.normpath(place.path / told)
@@ -180,12 +179,6 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
         f"was read or written: load {place.root} into a table of its own, or a folder that holds both into a "
         f"new table, in one call.{several}"
     )
-
-
-def _landing_of_refused(quarantine: Path) -> str | None:
-    """Return the landing place of a load that left quarantined records and no table."""
-    told = (log.commit_metadata_of(info).get(LANDING) for info in log.newest_commits(quarantine))
-    return next(filter(None, told), None)
 
 
 def ledger_position(place: LoadTarget) -> int:

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.batches import UPSTREAM, Batch, stamp
+from medallion_assets.delta.batches import LANDING, UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
-from medallion_assets.delta.commit import LANDING, Transaction, append, commit_nothing, with_metadata
+from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged

@@ -198,6 +198,8 @@ def test_a_place_that_gave_only_quarantined_records_has_its_table_too(landed, au
     first = autoload(eu, "json", allow_overwrites="replace")
     assert [text for text, _ in refused(first)] == ["broken eu"]
     shutil.rmtree(tmp_path / "checkpoints")
-    with pytest.raises(SourceError, match="is filled from"):
-        autoload(us, "json", allow_overwrites="replace")
+    for _ in range(2):
+        with pytest.raises(SourceError, match="is filled from"):
+            autoload(us, "json", allow_overwrites="replace")
+        shutil.rmtree(eu, ignore_errors=True)
     assert [text for text, _ in refused(first)] == ["broken eu"]
