@@ -28,6 +28,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.poison import sound
 from medallion_assets.runtime.recompute import with_gone
 from medallion_assets.runtime.write import Prepared, joining
+from medallion_assets.session.frames import of_plan
 
 PARTIAL = "_partial_"
 """Columns a mean is merged from: its sum and its count stand beside it."""
@@ -97,10 +98,7 @@ def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
         return answer
     jvm: Any = answer.sparkSession._jvm
     as_column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
-    session = answer.sparkSession._jsparkSession
-    below = DataFrame(
-        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, found.plan.child()), answer.sparkSession
-    )
+    below = of_plan(found.plan.child(), answer.sparkSession)
     groups = [_column(as_column(e)) for e in _each(found.plan.groupingExpressions())]
     columns = [_column(as_column(e)) for e in _each(found.plan.aggregateExpressions())]
     wanted = [c for c, name in zip(columns, answer.columns, strict=True) if name not in found.keys]
@@ -116,17 +114,19 @@ def merged_as(found: Aggregate) -> dict[str, str]:
     told = {p.name: MERGED[p.function].format(c=quoted(p.name)) for p in found.parts if p.function in MERGED}
     for part in found.parts:
         if part.function == "Average":
-            told |= _merged_mean(part.name)
+            told |= _merged_mean(part)
     return told
 
 
-def _merged_mean(name: str) -> dict[str, str]:
+def _merged_mean(part: Part) -> dict[str, str]:
+    name = part.name
     total, count = (quoted(f"{PARTIAL}{what}_{name}") for what in ("sum", "count"))
     added = MERGED["Sum"].format(c=total)
+    exact = f"CAST({added} AS DOUBLE)" if _of_integers(part) else f"({added})"
     return {
         f"{PARTIAL}sum_{name}": added,
         f"{PARTIAL}count_{name}": f"t.{count} + n.{count}",
-        name: f"({added}) / nullif(t.{count} + n.{count}, 0)",
+        name: f"{exact} / nullif(t.{count} + n.{count}, 0)",
     }
 
 
@@ -142,8 +142,17 @@ def _part(name: str, inner: Any) -> Part:
     return Part(name, kind, function.child() if kind == "Average" else None)
 
 
+def _of_integers(part: Part) -> bool:
+    return part.of.dataType().typeName() in ("byte", "short", "integer", "long")
+
+
 def _sum_and_count(part: Part, of: Column) -> list[Column]:
-    return [F.sum(of).alias(f"{PARTIAL}sum_{part.name}"), F.count(of).alias(f"{PARTIAL}count_{part.name}")]
+    # Spark takes the mean of integers in DOUBLE: its sum may be beyond BIGINT.
+    summed = of.cast("decimal(38,0)") if _of_integers(part) else of
+    return [
+        F.sum(summed).alias(f"{PARTIAL}sum_{part.name}"),
+        F.count(of).alias(f"{PARTIAL}count_{part.name}"),
+    ]
 
 
 def _partial_names(means: Sequence[Part]) -> list[str]:
