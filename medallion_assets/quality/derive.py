@@ -1,6 +1,6 @@
 """What a table's query makes of upstream's rows, with its static inputs as they are pinned."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, values_of
 from medallion_assets.quarantine.entries import identity_of
 from medallion_assets.quarantine.repairs import as_text, mended, text_columns
-from medallion_assets.session.frames import of_plan
+from medallion_assets.session.frames import each, of_plan, seq
 
 NAMED = 5
 """Repeated keys named in a message: enough to find them."""
@@ -121,7 +121,7 @@ def _knowing_all(whole: DataFrame, rows: DataFrame, read: Read) -> DataFrame:
 def _null_keys_met(made: DataFrame) -> DataFrame:
     """Return the query's rows with ``<=>`` for ``=`` on a static key: NULL meets the row added for it."""
     plan = made._jdf.queryExecution().analyzed()
-    met = _null_safe(plan, made.sparkSession._jvm)
+    met = _null_safe(plan, made.sparkSession)
     made = made if met is plan else of_plan(met, made.sparkSession)
     for field in made.schema.fields:
         if STATIC_KEY in field.metadata:
@@ -130,12 +130,13 @@ def _null_keys_met(made: DataFrame) -> DataFrame:
     return made
 
 
-def _null_safe(plan: Any, jvm: Any) -> Any:
+def _null_safe(plan: Any, spark: SparkSession) -> Any:
     """Return a plan whose joins and filters compare static keys null-safely; the same one where none does."""
-    old, plans = [*_each(plan.children())], jvm.org.apache.spark.sql.catalyst.plans.logical
-    new = [_null_safe(child, jvm) for child in old]
+    jvm: Any = spark._jvm
+    old, plans = [*each(plan.children())], jvm.org.apache.spark.sql.catalyst.plans.logical
+    new = [_null_safe(child, spark) for child in old]
     if any(a is not b for a, b in zip(old, new, strict=True)):
-        plan = plan.withNewChildren(jvm.org.apache.spark.api.python.PythonUtils.toSeq(new))
+        plan = plan.withNewChildren(seq(new, spark))
     if plan.nodeName() == "Join" and plan.condition().isDefined():
         condition = plan.condition().get()
         met = _met(condition, jvm)
@@ -156,14 +157,10 @@ def _met(condition: Any, jvm: Any) -> Any:
         new = [_met(side, jvm) for side in old]
         return condition if new[0] is old[0] and new[1] is old[1] else expressions.And(*new)
     if name == "EqualTo" and any(
-        a.metadata().contains(STATIC_KEY) for a in _each(condition.references().toSeq())
+        a.metadata().contains(STATIC_KEY) for a in each(condition.references().toSeq())
     ):
         return expressions.EqualNullSafe(condition.left(), condition.right())
     return condition
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _marked(

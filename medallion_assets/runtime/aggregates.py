@@ -28,7 +28,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.poison import sound
 from medallion_assets.runtime.recompute import with_gone
 from medallion_assets.runtime.write import Prepared, joining
-from medallion_assets.session.frames import of_plan
+from medallion_assets.session.frames import each, of_plan
 
 PARTIAL = "_partial_"
 """Columns a mean is merged from: its sum and its count stand beside it."""
@@ -78,9 +78,9 @@ def aggregate_of(answer: DataFrame, declared_keys: Sequence[str]) -> Aggregate:
     if plan.nodeName() != "Aggregate":
         why = f"the query ends in {plan.nodeName()}, not in groupBy(...).agg(...)"
         return Aggregate(tuple(declared_keys), (), why)
-    groups = {e.semanticHash() for e in _each(plan.groupingExpressions())}
+    groups = {e.semanticHash() for e in each(plan.groupingExpressions())}
     keys, parts = [], []
-    for column in _each(plan.aggregateExpressions()):
+    for column in each(plan.aggregateExpressions()):
         inner = column.child() if column.nodeName() == "Alias" else column
         if inner.semanticHash() in groups:
             keys.append(column.name())
@@ -99,13 +99,13 @@ def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
     jvm: Any = answer.sparkSession._jvm
     as_column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
     below = of_plan(found.plan.child(), answer.sparkSession)
-    groups = [_column(as_column(e)) for e in _each(found.plan.groupingExpressions())]
-    columns = [_column(as_column(e)) for e in _each(found.plan.aggregateExpressions())]
+    groups = [_column(as_column(e)) for e in each(found.plan.groupingExpressions())]
+    columns = [_column(as_column(e)) for e in each(found.plan.aggregateExpressions())]
     wanted = [c for c, name in zip(columns, answer.columns, strict=True) if name not in found.keys]
     extra = [c for p in means for c in _sum_and_count(p, _column(as_column(p.of)))]
     named = [c.alias(f"_group_{i}") for i, c in enumerate(groups)]
     made = below.groupBy(*named).agg(*wanted, *extra)
-    order = [e.semanticHash() for e in _each(found.plan.groupingExpressions())]
+    order = [e.semanticHash() for e in each(found.plan.groupingExpressions())]
     return made.select(*_in_order(answer, found, order), *_partial_names(means))
 
 
@@ -160,15 +160,11 @@ def _partial_names(means: Sequence[Part]) -> list[str]:
 
 
 def _in_order(answer: DataFrame, found: Aggregate, order: list[int]) -> Iterator[Column]:
-    for column in _each(found.plan.aggregateExpressions()):
+    for column in each(found.plan.aggregateExpressions()):
         inner = column.child() if column.nodeName() == "Alias" else column
         is_key = column.name() in found.keys
         name = f"_group_{order.index(inner.semanticHash())}" if is_key else column.name()
         yield F.col(quoted(name)).alias(column.name())
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _column(found: Any) -> Column:

@@ -1,6 +1,6 @@
 """Small frames: of rows that Python holds, and of rows that were computed once and are values since."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -95,6 +95,17 @@ def arrow_of(values: DataFrame) -> pa.Table:
     if not batches.hasNext():
         return to_arrow_schema(values.schema, timezone="UTC").empty_table()
     return pa.ipc.open_stream(bytes(batches.next())).read_all()
+
+
+def each(sequence: Any) -> Iterator[Any]:
+    """Return the items of a Scala sequence."""
+    return (sequence.apply(i) for i in range(sequence.size()))
+
+
+def seq(items: Sequence[Any], spark: SparkSession) -> Any:
+    """Return items as a Scala sequence."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
 
 
 def of_plan(plan: Any, spark: SparkSession) -> DataFrame:
