@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -15,9 +16,13 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, values_of
 from medallion_assets.quarantine.entries import identity_of
 from medallion_assets.quarantine.repairs import as_text, mended, text_columns
+from medallion_assets.session.frames import each, of_plan, seq
 
 NAMED = 5
 """Repeated keys named in a message: enough to find them."""
+
+STATIC_KEY = "medallion.static_key"
+"""Metadata of a static input's key column, by which a condition on it is known in Spark's plan."""
 
 
 def derived(
@@ -60,6 +65,8 @@ def derived(
     except AnalysisException:
         # Values have no file: a query may ask for the one a row is in.
         made = made_of(at_version)
+    if any(read.unmatched for _, read in table.reads):
+        made = _null_keys_met(made)
     rows = source
     if table.rows_out == "many" and SOURCE_ROW not in made.columns:
         raise SourceRowLost(table.key, SOURCE_ROW)
@@ -98,10 +105,62 @@ def _last_landed(whole: DataFrame, keys: tuple[str, ...]) -> DataFrame:
 
 
 def _knowing_all(whole: DataFrame, rows: DataFrame, read: Read) -> DataFrame:
-    """Add the keys the static rows lack, with NULL for all else, so that no join loses a row."""
+    """Add the keys the static rows lack, with NULL for all else, so that no join loses a row.
+
+    A key with NULL is always lacking: of the static rows none with such a key is left.
+    """
     wanted = rows.select(*read.on).distinct()
+    whole = whole.where(" AND ".join(f"{quoted(c)} IS NOT NULL" for c in read.on))
     lacking = wanted.join(whole.select(*read.on).distinct(), list(read.on), "left_anti")
-    return whole.unionByName(lacking, allowMissingColumns=True)
+    known = whole.unionByName(lacking, allowMissingColumns=True)
+    for column in read.on:
+        known = known.withMetadata(column, {STATIC_KEY: True})
+    return known
+
+
+def _null_keys_met(made: DataFrame) -> DataFrame:
+    """Return the query's rows with ``<=>`` for ``=`` on a static key: NULL meets the row added for it."""
+    plan = made._jdf.queryExecution().analyzed()
+    met = _null_safe(plan, made.sparkSession)
+    made = made if met is plan else of_plan(met, made.sparkSession)
+    for field in made.schema.fields:
+        if STATIC_KEY in field.metadata:
+            others = {k: v for k, v in field.metadata.items() if k != STATIC_KEY}
+            made = made.withMetadata(field.name, others)
+    return made
+
+
+def _null_safe(plan: Any, spark: SparkSession) -> Any:
+    """Return a plan whose joins and filters compare static keys null-safely; the same one where none does."""
+    jvm: Any = spark._jvm
+    old, plans = [*each(plan.children())], jvm.org.apache.spark.sql.catalyst.plans.logical
+    new = [_null_safe(child, spark) for child in old]
+    if any(a is not b for a, b in zip(old, new, strict=True)):
+        plan = plan.withNewChildren(seq(new, spark))
+    if plan.nodeName() == "Join" and plan.condition().isDefined():
+        condition = plan.condition().get()
+        met = _met(condition, jvm)
+        if met is not condition:
+            some = jvm.scala.Option.apply(met)
+            return plans.Join(plan.left(), plan.right(), plan.joinType(), some, plan.hint())
+    elif plan.nodeName() == "Filter":
+        condition = plan.condition()
+        met = _met(condition, jvm)
+        return plan if met is condition else plans.Filter(met, plan.child())
+    return plan
+
+
+def _met(condition: Any, jvm: Any) -> Any:
+    name, expressions = condition.nodeName(), jvm.org.apache.spark.sql.catalyst.expressions
+    if name == "And":
+        old = condition.left(), condition.right()
+        new = [_met(side, jvm) for side in old]
+        return condition if new[0] is old[0] and new[1] is old[1] else expressions.And(*new)
+    if name == "EqualTo" and any(
+        a.metadata().contains(STATIC_KEY) for a in each(condition.references().toSeq())
+    ):
+        return expressions.EqualNullSafe(condition.left(), condition.right())
+    return condition
 
 
 def _marked(

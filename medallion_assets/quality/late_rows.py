@@ -1,6 +1,10 @@
-"""Rows that came after their window had closed: told on the rows themselves, beside Spark's state."""
+"""Rows that Spark's windows pass over: those that came late, and those without a time.
+
+They are told on the rows themselves, beside Spark's state.
+"""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, current_static_versions
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.poison import sound_stream
+from medallion_assets.session.frames import each, of_plan, seq
 
 SESSION = "session_window"
 WINDOW = "_window"
@@ -55,6 +60,81 @@ def late_rows(
     ends = groups.select(F.col(window_of(groups)).alias(WINDOW)).where(F.col(f"{WINDOW}.end") <= closed)
     inside = (when >= F.col(f"{WINDOW}.start")) & (when < F.col(f"{WINDOW}.end"))
     return past.join(F.broadcast(ends.distinct()), inside)
+
+
+SESSION_MARK = "spark.sessionWindow"
+MARKS = ("spark.timeWindow", SESSION_MARK)
+"""In the metadata of a window's column: what Spark's ``window`` and ``session_window`` made."""
+
+
+def without_time(rows: DataFrame, answer: DataFrame) -> DataFrame | None:
+    """Return the upstream rows whose time is NULL, which no window takes.
+
+    Args:
+        rows: Upstream's columns.
+        answer: What the query makes of them.
+
+    Returns:
+        Rows in upstream's columns; None where the query has no window, or one over rows that are no more
+        upstream's: joined from both sides, exploded or grouped before.
+    """
+    spark = rows.sparkSession
+    jvm: Any = spark._jvm
+    catalyst: Any = jvm.org.apache.spark.sql.catalyst
+    found = _time_and_source(answer._jdf.queryExecution().analyzed(), None)
+    if found is None:
+        return None
+    time, source = found
+    own = [*each(rows._jdf.queryExecution().analyzed().output())]
+    source = _carrying(source, own, spark)
+    if source is None:
+        return None
+    timeless = catalyst.plans.logical.Filter(catalyst.expressions.IsNull(time), source)
+    return of_plan(catalyst.plans.logical.Project(seq(own, spark), timeless), spark)
+
+
+def _time_and_source(plan: Any, above: Any) -> tuple[Any, Any] | None:
+    """Return the lowest window's time, an expression, and the plan of the rows it is taken of."""
+    below = [*each(plan.children())]
+    for child in below:
+        found = _time_and_source(child, plan)
+        if found is not None:
+            return found
+    kind = plan.nodeName()
+    if kind not in ("Project", "Expand") or not _has_window(plan) or _has_window(below[0]):
+        return None
+    # Spark filters rows below tumbling windows, and above all others.
+    is_below = kind == "Project" and not _has_window(plan, (SESSION_MARK,))
+    taken = below[0] if is_below else above
+    if taken is None or taken.nodeName() != "Filter":
+        return None
+    condition = taken.condition()
+    while condition.nodeName() == "And":
+        condition = condition.left()
+    time = condition.child() if condition.nodeName() == "IsNotNull" else condition.left()
+    return time, taken.child() if is_below else below[0]
+
+
+def _has_window(plan: Any, marks: Sequence[str] = MARKS) -> bool:
+    return any(a.metadata().contains(mark) for a in each(plan.output()) for mark in marks)
+
+
+def _carrying(plan: Any, columns: list[Any], spark: SparkSession) -> Any:
+    """Return a plan that gives these columns besides its own; None where they are not below it."""
+    there = {a.exprId().id() for a in each(plan.output())}
+    lacking = [c for c in columns if c.exprId().id() not in there]
+    if not lacking:
+        return plan
+    if plan.nodeName() not in ("Project", "Filter", "SubqueryAlias"):
+        return None
+    below = _carrying(plan.children().apply(0), columns, spark)
+    if below is None:
+        return None
+    if plan.nodeName() != "Project":
+        return plan.withNewChildren(seq([below], spark))
+    jvm: Any = spark._jvm
+    project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+    return project(seq([*each(plan.projectList()), *lacking], spark), below)
 
 
 def event_time(table: Table) -> str:

@@ -28,6 +28,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.poison import sound
 from medallion_assets.runtime.recompute import with_gone
 from medallion_assets.runtime.write import Prepared, joining
+from medallion_assets.session.frames import each, of_plan
 
 PARTIAL = "_partial_"
 """Columns a mean is merged from: its sum and its count stand beside it."""
@@ -77,9 +78,9 @@ def aggregate_of(answer: DataFrame, declared_keys: Sequence[str]) -> Aggregate:
     if plan.nodeName() != "Aggregate":
         why = f"the query ends in {plan.nodeName()}, not in groupBy(...).agg(...)"
         return Aggregate(tuple(declared_keys), (), why)
-    groups = {e.semanticHash() for e in _each(plan.groupingExpressions())}
+    groups = {e.semanticHash() for e in each(plan.groupingExpressions())}
     keys, parts = [], []
-    for column in _each(plan.aggregateExpressions()):
+    for column in each(plan.aggregateExpressions()):
         inner = column.child() if column.nodeName() == "Alias" else column
         if inner.semanticHash() in groups:
             keys.append(column.name())
@@ -97,17 +98,14 @@ def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
         return answer
     jvm: Any = answer.sparkSession._jvm
     as_column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column
-    session = answer.sparkSession._jsparkSession
-    below = DataFrame(
-        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, found.plan.child()), answer.sparkSession
-    )
-    groups = [_column(as_column(e)) for e in _each(found.plan.groupingExpressions())]
-    columns = [_column(as_column(e)) for e in _each(found.plan.aggregateExpressions())]
+    below = of_plan(found.plan.child(), answer.sparkSession)
+    groups = [_column(as_column(e)) for e in each(found.plan.groupingExpressions())]
+    columns = [_column(as_column(e)) for e in each(found.plan.aggregateExpressions())]
     wanted = [c for c, name in zip(columns, answer.columns, strict=True) if name not in found.keys]
     extra = [c for p in means for c in _sum_and_count(p, _column(as_column(p.of)))]
     named = [c.alias(f"_group_{i}") for i, c in enumerate(groups)]
     made = below.groupBy(*named).agg(*wanted, *extra)
-    order = [e.semanticHash() for e in _each(found.plan.groupingExpressions())]
+    order = [e.semanticHash() for e in each(found.plan.groupingExpressions())]
     return made.select(*_in_order(answer, found, order), *_partial_names(means))
 
 
@@ -116,17 +114,19 @@ def merged_as(found: Aggregate) -> dict[str, str]:
     told = {p.name: MERGED[p.function].format(c=quoted(p.name)) for p in found.parts if p.function in MERGED}
     for part in found.parts:
         if part.function == "Average":
-            told |= _merged_mean(part.name)
+            told |= _merged_mean(part)
     return told
 
 
-def _merged_mean(name: str) -> dict[str, str]:
+def _merged_mean(part: Part) -> dict[str, str]:
+    name = part.name
     total, count = (quoted(f"{PARTIAL}{what}_{name}") for what in ("sum", "count"))
     added = MERGED["Sum"].format(c=total)
+    exact = f"CAST({added} AS DOUBLE)" if _of_integers(part) else f"({added})"
     return {
         f"{PARTIAL}sum_{name}": added,
         f"{PARTIAL}count_{name}": f"t.{count} + n.{count}",
-        name: f"({added}) / nullif(t.{count} + n.{count}, 0)",
+        name: f"{exact} / nullif(t.{count} + n.{count}, 0)",
     }
 
 
@@ -142,8 +142,17 @@ def _part(name: str, inner: Any) -> Part:
     return Part(name, kind, function.child() if kind == "Average" else None)
 
 
+def _of_integers(part: Part) -> bool:
+    return part.of.dataType().typeName() in ("byte", "short", "integer", "long")
+
+
 def _sum_and_count(part: Part, of: Column) -> list[Column]:
-    return [F.sum(of).alias(f"{PARTIAL}sum_{part.name}"), F.count(of).alias(f"{PARTIAL}count_{part.name}")]
+    # Spark takes the mean of integers in DOUBLE: its sum may be beyond BIGINT.
+    summed = of.cast("decimal(38,0)") if _of_integers(part) else of
+    return [
+        F.sum(summed).alias(f"{PARTIAL}sum_{part.name}"),
+        F.count(of).alias(f"{PARTIAL}count_{part.name}"),
+    ]
 
 
 def _partial_names(means: Sequence[Part]) -> list[str]:
@@ -151,15 +160,11 @@ def _partial_names(means: Sequence[Part]) -> list[str]:
 
 
 def _in_order(answer: DataFrame, found: Aggregate, order: list[int]) -> Iterator[Column]:
-    for column in _each(found.plan.aggregateExpressions()):
+    for column in each(found.plan.aggregateExpressions()):
         inner = column.child() if column.nodeName() == "Alias" else column
         is_key = column.name() in found.keys
         name = f"_group_{order.index(inner.semanticHash())}" if is_key else column.name()
         yield F.col(quoted(name)).alias(column.name())
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _column(found: Any) -> Column:

@@ -24,11 +24,12 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, batch_versions, last_static_versions
 from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import OUTCOMES
+from medallion_assets.quality.late_rows import without_time
 from medallion_assets.quarantine.poison import parted, sound, take_out_gone, without_poison
 from medallion_assets.quarantine.repairs import as_text
 from medallion_assets.runtime.strategy import MicroBatch, Strategy, choose_strategy
 from medallion_assets.runtime.write import Context, Prepared, Write, commit
-from medallion_assets.sources.quarantine import GAVE_NO_ROW, QUERY, shaped
+from medallion_assets.sources.quarantine import GAVE_NO_ROW, NO_EVENT_TIME, QUERY, shaped
 
 
 def prepare_many(prepare: Strategy, batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
@@ -46,16 +47,34 @@ def prepare_many(prepare: Strategy, batch: MicroBatch, table: Table, lake: Lake)
     prepared = prepare(batch, table, lake)
     counts = {**prepared.counts, "quarantine": prepared.counts.get("quarantine", 0) + held}
     rows = sum(counts.get(word, 0) - counts.get(f"was:{word}", 0) for word in OUTCOMES)
-
-    def write(target: Lake, transaction: Transaction) -> None:
-        if held:
-            rules, kind = F.array(F.lit(GAVE_NO_ROW)), F.lit(QUERY)
-            text = as_text(silent)
-            entries = shaped(silent, text, rules, kind, transaction.version, transaction.run_id)
-            append(entries, target.quarantine(table), transaction.of_quarantine)
-        prepared.write(target, transaction)
-
+    write = partial(_hold, silent, GAVE_NO_ROW, table, prepared.write) if held else prepared.write
     return prepared._replace(counts={**counts, "expanded": rows - sources}, write=write)
+
+
+def prepare_windows(prepare: Strategy, batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
+    """Compute a batch of an aggregate; rows without a time, which no window takes, go to quarantine."""
+    new = changes.added(batch.rows)
+    if batch.versions.after < 0:
+        new = sound(new, batch.rows.sparkSession, lake.quarantine(table))
+    timeless = without_time(new, derived(new, table, lake, batch.static_versions))
+    prepared = prepare(batch, table, lake)
+    held = timeless.count() if timeless is not None else 0
+    if timeless is None or not held:
+        return prepared
+    counts = {**prepared.counts, "quarantine": prepared.counts.get("quarantine", 0) + held}
+    return prepared._replace(
+        counts=counts, write=partial(_hold, timeless, NO_EVENT_TIME, table, prepared.write)
+    )
+
+
+def _hold(
+    rows: DataFrame, rule: str, table: Table, write: Write, target: Lake, transaction: Transaction
+) -> None:
+    """Put upstream's rows into quarantine, then write."""
+    rules, kind, text = F.array(F.lit(rule)), F.lit(QUERY), as_text(rows)
+    entries = shaped(rows, text, rules, kind, transaction.version, transaction.run_id)
+    append(entries, target.quarantine(table), transaction.of_quarantine)
+    write(target, transaction)
 
 
 def _silent(new: DataFrame, batch: MicroBatch, table: Table, lake: Lake) -> DataFrame:
@@ -98,7 +117,10 @@ def _prepared(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
         went, going = parted(changes.removed(batch.rows), quarantine)
         batch = replace(batch, rows=_as_changes(changes.added(batch.rows), went))
     prepare = choose_strategy(batch, table, lake)
-    prepare = prepare if table.rows_out == "one" else partial(prepare_many, prepare)
+    if table.rows_out == "many":
+        prepare = partial(prepare_many, prepare)
+    elif table.row_count_column:
+        prepare = partial(prepare_windows, prepare)
     try:
         prepared = prepare(batch, table, lake)
     except Exception as error:

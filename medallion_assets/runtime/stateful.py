@@ -23,10 +23,9 @@ from medallion_assets.delta.stream import State
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, current_static_versions
 from medallion_assets.quality.derive import derived
-from medallion_assets.quality.late_rows import WINDOW, late_rows, open_rows, watermark_of
+from medallion_assets.quality.late_rows import WINDOW, late_rows, open_rows, watermark_of, without_time
 from medallion_assets.quarantine.entries import COMES, LEAVES, SETTLES, STEP, move_entries
 from medallion_assets.quarantine.poison import (
-    QUERY_FAILED,
     holds_poison,
     poison_in,
     sound_stream,
@@ -35,8 +34,8 @@ from medallion_assets.quarantine.poison import (
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.write import Context, Prepared, commit, joining
-from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed_whole
-from medallion_assets.sources.quarantine import LATE, QUERY, REPLAYED, shaped
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed_whole, frame_of
+from medallion_assets.sources.quarantine import LATE, NO_EVENT_TIME, QUERY, REPLAYED, shaped
 
 Half = Callable[[Lake, Transaction], None]
 """Writes a part of a batch's half into a lake's quarantine."""
@@ -116,19 +115,33 @@ def prepare_left_out(
 ) -> tuple[int, Half]:
     """Return how many rows of a batch are held, and what gives each an entry of its own.
 
-    A row may come that is, to the letter, one that is held: it is left out with it, and entered here.
+    Rows without a time, which Spark's windows pass over, are held from here on. A row may come that is, to
+    the letter, one that is held: it is left out with it, and entered here.
     Where the batch takes all of upstream, entries of rows that are no more there go.
     """
     quarantine = lake.quarantine(table)
-    if versions.upto <= versions.after or not holds_poison(quarantine):
+    if versions.upto <= versions.after:
         return 0, _nothing
-    entries = poison_in(spark, quarantine).where(f"status <> '{REPLAYED}'")
-    texts = F.broadcast(entries.select(F.col("row").alias(working.TEXT)).distinct())
-    count = _with_text(_rows_of(spark, table, lake, versions)).join(texts, working.TEXT, "left_semi").count()
+    taken = _rows_of(spark, table, lake, versions)
+    fit = sound_stream(taken, spark, quarantine)
+    timeless = without_time(fit, derived(fit, table, lake, current_static_versions(table, lake)))
+    if timeless is not None and timeless.isEmpty():
+        timeless = None
+    if timeless is None and not holds_poison(quarantine):
+        return 0, _nothing
+    held = frame_of(spark, (), "entry_id STRING, row STRING, rules ARRAY<STRING>, status STRING")
+    if log.exists(quarantine):
+        held = poison_in(spark, quarantine).select(held.columns)
+    entries = held.where(f"status <> '{REPLAYED}'")
+    texts = entries.select(F.col("row").alias(working.TEXT), "rules")
+    if timeless is not None:
+        texts = texts.union(timeless.select(as_text(timeless), F.array(F.lit(NO_EVENT_TIME))))
+    texts = F.broadcast(texts.dropDuplicates([working.TEXT]))
+    count = _with_text(taken).join(texts, working.TEXT, "left_semi").count()
     if not count and versions.after >= 0:
         return 0, _nothing
     upstream = at_version(spark, lake.upstream_log(table), versions.upto)
-    there = numbered(_with_text(upstream).join(texts, working.TEXT, "left_semi"), working.TEXT)
+    there = numbered(_with_text(upstream).join(texts, working.TEXT), working.TEXT)
     known = numbered(entries.select(F.col("row").alias(working.TEXT), "entry_id"), working.TEXT)
     return count, partial(_exchange, there, known, table)
 
@@ -142,8 +155,11 @@ def _exchange(
 ) -> None:
     """Add an entry for each row that has none, and take out those that are of no row."""
     new = there.join(known, [working.TEXT, working.NTH], "left_anti")
-    rule = F.array(F.lit(QUERY_FAILED))
-    come = shaped(new, F.col(working.TEXT), rule, F.lit(QUERY), transaction.version, transaction.run_id)
+    text, rules, kind = F.col(working.TEXT), F.col("rules"), F.lit(QUERY)
+    come = shaped(new, text, rules, kind, transaction.version, transaction.run_id)
+    if not log.exists(target.quarantine(table)):
+        append(come, target.quarantine(table), transaction.of_quarantine)
+        return
     went = known.join(there, [working.TEXT, working.NTH], "left_anti").select(
         "entry_id", F.lit(LEAVES).alias(STEP)
     )

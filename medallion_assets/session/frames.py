@@ -1,6 +1,6 @@
 """Small frames: of rows that Python holds, and of rows that were computed once and are values since."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -67,12 +67,12 @@ def _of_rows(rows: Any, frame: DataFrame) -> DataFrame:
     output = frame._jdf.queryExecution().analyzed().output()
     plans = jvm.org.apache.spark.sql.catalyst.plans.logical
     relation = plans.LocalRelation(output, data, False, jvm.scala.Option.apply(None))
-    return _of_plan(relation, frame.sparkSession)
+    return of_plan(relation, frame.sparkSession)
 
 
 def copied(values: DataFrame, spark: SparkSession) -> DataFrame:
     """Return a session's frame of the same values, whose columns are others: both can be joined."""
-    return _of_plan(values._jdf.queryExecution().analyzed().newInstance(), spark)
+    return of_plan(values._jdf.queryExecution().analyzed().newInstance(), spark)
 
 
 def is_local(frame: DataFrame) -> bool:
@@ -97,6 +97,18 @@ def arrow_of(values: DataFrame) -> pa.Table:
     return pa.ipc.open_stream(bytes(batches.next())).read_all()
 
 
-def _of_plan(plan: Any, spark: SparkSession) -> DataFrame:
+def each(sequence: Any) -> Iterator[Any]:
+    """Return the items of a Scala sequence."""
+    return (sequence.apply(i) for i in range(sequence.size()))
+
+
+def seq(items: Sequence[Any], spark: SparkSession) -> Any:
+    """Return items as a Scala sequence."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
+
+
+def of_plan(plan: Any, spark: SparkSession) -> DataFrame:
+    """Return the frame of an analyzed plan."""
     jvm: Any = spark._jvm
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -41,6 +41,8 @@ NO_FIT = "does not fit the schema"
 """How the reasons of records begin that are sound and fit no row."""
 GAVE_NO_ROW = "gave_no_row"
 """As a rule: an upstream row of which a query gave no row that may give many (``rows_out``)."""
+NO_EVENT_TIME = "no_event_time"
+"""As a rule: an upstream row whose time is NULL, which no window of an aggregate takes."""
 OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
 
 ENTRY = "_check_entry"

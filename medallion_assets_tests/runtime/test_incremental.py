@@ -179,3 +179,42 @@ def test_an_aggregate_tells_the_rows_that_came_and_the_groups_it_wrote(lake, spa
     assert told_after("3", 9) == [(1, 3), (1, 1)]
     # A correction makes what keeps state begin anew.
     assert told_after("3", 9, heartrate=70.0) == [(9, 3), (1, 1)]
+
+
+def test_a_merged_mean_of_integers_is_the_complete_one_beyond_what_their_type_holds(lake, spark, drop):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def readings(files=shop.landing("readings", format="json", schema="who STRING, n LONG, small INT")):  # noqa: B008
+        """One row per reading."""
+        return files
+
+    def means(readings=stream(readings)):
+        """One row per person."""
+        means = F.avg("n").alias("mean"), F.avg("small").alias("small")
+        return readings.groupBy("who").agg(*means, F.count("*").alias("rows"))
+
+    golds = []
+    for mode in ("complete", "incremental"):
+        means.__name__ = f"means_{mode}"
+        golds.append(shop.gold(output_mode=mode, row_count_column="rows")(means))
+    most, least, chance = 2**63 - 1, -(2**63), random.Random(5)
+    for number in range(3):
+        usual = [("usual", chance.randrange(-1000, 1000)) for _ in range(9)]
+        extremes = [("most", most), ("most", most), ("least", least), ("both", (most, least)[number % 2])]
+        records = [{"who": w, "n": n, "small": max(-(2**31), min(n, 2**31 - 1))} for w, n in usual + extremes]
+        drop("shop/readings", f"{number}.json", json_lines(*records, {"who": "none"}))
+        for table in (readings, *golds):
+            done = refresh(table, lake, lambda: spark)
+            assert balance(table, lake).holds
+        whole, merged = (
+            {r["who"]: (r["mean"], r["small"], r["rows"]) for r in log.rows(lake.path(t), "SELECT * FROM t")}
+            for t in golds
+        )
+        assert merged.keys() == whole.keys()
+        for who in ("usual", "none"):
+            assert merged.pop(who) == whole.pop(who)
+        # Complete adds in DOUBLE, which is exact to some hundreds there.
+        for who, values in whole.items():
+            assert merged[who] == pytest.approx(values, rel=1e-12, abs=2048), who
+    assert done.batches[-1].strategy.startswith("merged")

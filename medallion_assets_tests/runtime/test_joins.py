@@ -65,6 +65,41 @@ def test_kept_rows_without_a_match_are_counted_even_by_an_inner_join(drop, refre
     ]
 
 
+def test_a_row_whose_key_is_null_is_unmatched_however_the_query_joins(drop, refreshed, rows_of):
+    shop = Pipeline("shop")
+    orders, customers, by_name = joined("inner", unmatched="retry")
+
+    @shop.silver(unique_by="id")
+    def by_condition(orders=stream(orders), known=static(customers, on="customer", unmatched="keep")):
+        """One row per order, with its customer's city."""
+        same = (orders.customer == known.customer) & (orders.id > 0)
+        return orders.join(known, same).select("id", known.customer, "city")
+
+    @shop.silver(unique_by="id")
+    def by_filter(orders=stream(orders), known=static(customers, on="customer", unmatched="quarantine")):
+        """One row per order, with its customer's city."""
+        crossed = orders.crossJoin(known).where(orders.customer == known.customer)
+        return crossed.select("id", orders.customer, "city")
+
+    unnamed = {"customer": None, "city": "Nowhere"}
+    drop("shop/customers", "1.json", json_lines({"customer": "a", "city": "Quito"}, unnamed))
+    drop("shop/orders", "1.json", json_lines(bought(1, 10), bought(2, 20, None), bought(3, 5, "z")))
+    tables = orders, customers, by_name, by_condition, by_filter
+    *_, kept, _ = refreshed(*tables)
+    assert kept.batches[0].rules["known_matched"] == 2
+    drop("shop/customers", "2.json", json_lines({"customer": "z", "city": "Lagos"}))
+    refreshed(*tables)
+    passed = {"id": 1, "customer": "a", "city": "Quito"}
+    came = {"id": 3, "customer": "z", "city": "Lagos"}
+    kept = [{"id": 2, "customer": None, "city": None}, {"id": 3, "customer": "z", "city": None}]
+    ordered = "SELECT id, customer, city FROM t ORDER BY id"
+    assert rows_of("shop/silver/sales", ordered) == [passed, came]
+    assert rows_of("shop/silver/by_condition", ordered) == [passed, *kept]
+    assert rows_of("shop/silver/by_filter", ordered) == [passed]
+    held = rows_of("shop/quarantine/sales", "SELECT rules, reason_class FROM t WHERE status = 'open'")
+    assert held == [{"rules": ["customers_matched"], "reason_class": "join"}]
+
+
 def test_a_followed_dimension_changes_rows_that_were_joined_before(drop, refreshed, rows_of, lake, spark):
     orders, customers, sales = joined("left", follow=True)
     drop("shop/customers", "1.json", json_lines({"customer": "a", "city": "Quito"}))

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, stream
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare.errors import DeclarationError, ReplayRefused
 from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quality.conservation import balance
@@ -170,6 +170,57 @@ def test_session_windows_end_after_a_silence_and_rows_after_that_are_late(land, 
     assert held(rows_of) == {(start, "a"): 3, (start + 100, "a"): 1, (start + 900, "a"): 1}
     wanted = [("12:00:01", closed("00:01", "00:31")), ("12:00:02", closed("00:02", "00:32"))]
     assert held_late(rows_of) == wanted
+
+
+def test_rows_without_a_time_are_held_whatever_keeps_the_windows_and_counted_once_mended(
+    land, do, replayed, rows_of, lake, spark
+):
+    shop, watched = Pipeline("shop"), {"event_time": "at", "watermark": "1 minute"}
+    clicks, closing = clicks_with(F.window("at", "30 seconds"), "append")
+    count = F.count("*").alias("clicks")
+
+    @shop.gold(output_mode="append", row_count_column="clicks")
+    def sessions(clicks=stream(clicks, **watched)):
+        """One row per session."""
+        return clicks.groupBy(F.session_window("at", "30 seconds").alias("w"), "who").agg(count)
+
+    @shop.gold(output_mode="complete", row_count_column="clicks")
+    def whole(clicks=stream(clicks)):
+        """One row per window of whole seconds."""
+        seconds = clicks.select(F.date_trunc("second", "at").alias("at"))
+        return seconds.where("true").groupBy(F.window("at", "30 seconds").alias("w")).agg(count)
+
+    @shop.gold(output_mode="incremental", row_count_column="clicks", window_overlap=2)
+    def merged(clicks=stream(clicks)):
+        """One row per sliding window."""
+        return clicks.groupBy(F.window("at", "30 seconds", "15 seconds").alias("w"), "who").agg(count)
+
+    golds = {"windows": closing, "sessions": sessions, "whole": whole, "merged": merged}
+
+    def held_in(name):
+        found = rows_of(f"shop/quarantine/{name}", "SELECT row, rules FROM t WHERE status = 'open'")
+        return sorted((json.loads(r["row"])["who"], *r["rules"]) for r in found)
+
+    rule, never = "no_event_time", {"at": None}
+    land((clicks, *golds.values()), "1.json", at(0), never | {"who": "a"})
+    land((clicks, *golds.values()), "2.json", at(200), never | {"who": "a"}, never | {"who": "b"})
+    land((clicks, *golds.values()), "3.json", at(900))
+    assert {n: held_in(n) for n in golds} == {n: [("a", rule), ("a", rule), ("b", rule)] for n in golds}
+    for name in ("whole", "merged"):
+        with pytest.raises(ReplayRefused, match=rule):
+            replayed(golds[name])
+        mine = QuarantineFilter(where="row LIKE '%\"a\"%'")
+        assert replayed(golds[name], mine, fix="at = TIMESTAMP'2024-01-01 12:00:01'").tried == 2
+        clicked = rows_of(f"shop/gold/{name}", "SELECT CAST(sum(clicks) AS BIGINT) AS n FROM t")
+        assert clicked == [{"n": 5 * golds[name].window_overlap}]
+    land((clicks, *golds.values()), "4.json", at(901))
+    spark.sql(f"DELETE FROM delta.`{lake.path(clicks)}` WHERE who = 'b'")
+    for name, table in golds.items():
+        refresh(table, lake, lambda: spark)
+        assert balance(table, lake).holds, balance(table, lake)
+        assert do("full_refresh", table).well
+        assert balance(table, lake).holds, balance(table, lake)
+        assert held_in(name) == ([("a", rule)] * 2 if name in ("windows", "sessions") else [])
 
 
 def test_a_state_killed_between_its_write_and_its_commit_goes_on(land, rows_of, lake, spark):
