@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare.errors import ReplayRefused
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, working
 from medallion_assets.delta.batches import Batch, write_json
@@ -32,9 +31,7 @@ from medallion_assets.lake.position import (
     newest_batch,
     position,
 )
-from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import counted, written_columns
-from medallion_assets.quality.late_rows import without_time
 from medallion_assets.quarantine.choice import QuarantineFilter, fixes_of
 from medallion_assets.quarantine.entries import move_entries
 from medallion_assets.quarantine.poison import HELD
@@ -42,6 +39,7 @@ from medallion_assets.replay.retried import (
     ReplayPlan,
     chosen,
     ended,
+    refuse_what_fails,
     repaired_inputs,
     repaired_typed,
     signed,
@@ -55,7 +53,7 @@ from medallion_assets.runtime.query import rewrite
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.stateful import WAITS
 from medallion_assets.runtime.write import Context, Prepared, commit
-from medallion_assets.sources.quarantine import NO_EVENT_TIME, REPLAYED
+from medallion_assets.sources.quarantine import REPLAYED
 
 Strategy = Callable[[ReplayPlan, Table, Lake, SparkSession], Prepared]
 """Computes the result of a replay: its counts, and the function that writes it."""
@@ -141,20 +139,6 @@ def groups_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkS
     count = settled.count()
     rewrite(Context(replace(table, write_audit_publish=False), lake, spark, trial.run_id))
     return Prepared({"good": count, "was:quarantine": count}, "", lambda target, transaction: None)
-
-
-def refuse_what_fails(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> None:
-    """Run the query on the fixed rows, and raise its error where it still fails.
-
-    Raises:
-        ReplayRefused: A row still has no time, so that no window takes it; nothing was moved.
-    """
-    rows = inputs.select("now.*")
-    through = derived(rows, table, lake, trial.static_versions)
-    timeless = without_time(rows, through)
-    if timeless is not None and not timeless.isEmpty():
-        raise ReplayRefused(f"{table.key}: a row has no time ({NO_EVENT_TIME}); nothing was moved")
-    through.write.format("noop").mode("overwrite").save()
 
 
 def _of_the_same_texts(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:

@@ -17,6 +17,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import CHECK_NAME
+from medallion_assets.quality.late_rows import without_time
 from medallion_assets.quarantine.choice import fixes_of, mended
 from medallion_assets.quarantine.entries import SETTLES, STEP
 from medallion_assets.runtime.bronze import shaped_records
@@ -27,6 +28,7 @@ from medallion_assets.sources.quarantine import (
     FROM_JSON,
     GAVE_NO_ROW,
     LATE,
+    NO_EVENT_TIME,
     OPEN,
     QUERY,
     RAW,
@@ -179,6 +181,20 @@ def through_query(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
     if table.source:
         return brought_back(rows, table, trial)
     return derived(rows, table, lake, trial.static_versions)
+
+
+def refuse_what_fails(inputs: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> None:
+    """Run the query on the fixed rows, and raise its error where it still fails.
+
+    Raises:
+        ReplayRefused: A row still has no time, so that no window takes it; nothing was moved.
+    """
+    rows = inputs.select("now.*")
+    through = derived(rows, table, lake, trial.static_versions)
+    timeless = without_time(rows, through)
+    if timeless is not None and not timeless.isEmpty():
+        raise ReplayRefused(f"{table.key}: a row has no time ({NO_EVENT_TIME}); nothing was moved")
+    through.write.format("noop").mode("overwrite").save()
 
 
 def brought_back(records: DataFrame, table: Table, trial: ReplayPlan) -> DataFrame:
