@@ -36,6 +36,9 @@ NOT_COUNTED = {
     "xml": "attributes and nested elements of XML have no one column each",
     "binaryFile": "a binary file is one value",
 }
+MOST_BESIDE = 1000
+"""Columns that a CSV file may have besides those of its header; a file with more is counted by its cells."""
+
 MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -183,21 +186,21 @@ def _uncut(file: Entry, source: Source, names: list[str], dialect: Dialect, null
     how = pa.csv.ParseOptions(
         delimiter=dialect.sep, quote_char=dialect.quote, newlines_in_values=True, ignore_empty_lines=True
     )
-    wrapped, counts = wrapping(file.location, source), ValueCounts()
-    with wrapped.opened(file.location) as start:
-        read = pa.csv.ReadOptions(use_threads=False, autogenerate_column_names=True, block_size=BLOCK)
-        width = len(pa.csv.open_csv(start, read, how).schema)
-    if width < 2:
-        raise pa.ArrowInvalid("a line of blanks may be a record or none")
-    names = [*names, *(f"_c{place}" for place in range(len(names), width))][:width]
+    counts, header = ValueCounts(), has_header(source)
+    # By pyarrow's own names for columns: the header may have been read as fewer than there are.
+    kinds = {f"f{place}": pa.string() for place in range(len(names) + MOST_BESIDE)}
     texts = pa.csv.ConvertOptions(
-        check_utf8=False, column_types=dict.fromkeys(names, pa.string()), null_values=[""],
-        strings_can_be_null=True, quoted_strings_can_be_null=False,
+        check_utf8=False, column_types=kinds, null_values=[""], strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )  # fmt: skip
-    with wrapped.opened(file.location) as whole:
-        read = pa.csv.ReadOptions(use_threads=False, column_names=names, block_size=BLOCK)
-        header = has_header(source)
-        for rows in pa.csv.open_csv(whole, read, how, texts):
+    read = pa.csv.ReadOptions(use_threads=False, autogenerate_column_names=True, block_size=BLOCK)
+    with wrapping(file.location, source).opened(file.location) as whole:
+        rows_of = pa.csv.open_csv(whole, read, how, texts)
+        width = len(rows_of.schema)
+        if width < 2:
+            raise pa.ArrowInvalid("a line of blanks may be a record or none")
+        names = [*names, *(f"_c{place}" for place in range(len(names), width))][:width]
+        for rows in rows_of:
             for name, column in zip(names, rows.slice(int(header)).columns, strict=True):
                 _count_cells(counts, name, column, null)
             header = False
