@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, AnyStr, BinaryIO
 
+import numpy as np
+
 from medallion_assets.sources.errors import UnreadableFile
 
 LONGEST_LINE = 128 << 20
@@ -15,9 +17,8 @@ BLOCK_BYTES = 1 << 20
 BLANK = b" \t\r\n"
 """What Spark's side trims before it calls a line blank."""
 
-WHITE = (b"\n", b" ", b"\t")
-MAY_BE_BLANK = (b"\r", b"\n\n", b"\n ", b"\n\t")
-"""Without one of these, each line of a block that begins with none of ``WHITE`` is one record."""
+LINE_FEED = 10
+SPACE = 32
 
 
 def counted_records(lines: BinaryIO, records_in: Callable[[bytes], int]) -> int:
@@ -25,10 +26,28 @@ def counted_records(lines: BinaryIO, records_in: Callable[[bytes], int]) -> int:
     records = 0
     # Whole lines at a time: what a block's end cuts is read to its end.
     while block := lines.read(BLOCK_BYTES) + _line_of(lines):
-        odd = any(mark in block for mark in MAY_BE_BLANK) or block[:1] in WHITE
-        records += sum(map(records_in, block.splitlines(keepends=True))) if odd else block.count(b"\n")
-        records += 0 if odd or block.endswith(b"\n") else 1
+        records += _plain_lines(block) or sum(map(records_in, block.splitlines(keepends=True)))
     return records
+
+
+def _plain_lines(block: bytes) -> int:
+    """Return how many lines a block has, 0 where one of them may be blank or hold a carriage return."""
+    if b"\r" in block or block[0] <= SPACE:
+        return 0
+    marks, ends = line_ends(block)
+    # A look at the bytes behind line ends takes a sixth of a search for each pair of bytes.
+    return 0 if (marks[ends[ends < len(block) - 1] + 1] <= SPACE).any() else line_count(block, ends)
+
+
+def line_ends(block: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return a block's bytes as numbers, and where its line feeds are."""
+    marks = np.frombuffer(block, np.uint8)
+    return marks, np.flatnonzero(marks == LINE_FEED)
+
+
+def line_count(block: bytes, ends: np.ndarray) -> int:
+    """Return how many lines end at these line feeds, with what follows the last one."""
+    return len(ends) + (not block.endswith(b"\n"))
 
 
 def each_line(file: IO[AnyStr]) -> Iterator[AnyStr]:
@@ -69,7 +88,8 @@ class Contents:
         tag: SHA-256 of the bytes as they lie on disk.
         records: Records the file holds; blank lines and a CSV's header are none.
         layout: How Spark is to get them: ``lines`` and ``native`` as the file lies, ``recoded`` as a plain
-            copy; ``document``, ``cells`` and ``elements`` cut into records first; ``rows`` as Parquet.
+            copy; ``document``, ``cells``, ``loose_cells`` and ``elements`` cut into records first; ``rows``
+            as Parquet.
         header: The CSV's column names as one CSV line; the schema of a file that carries its own.
     """
 

@@ -46,7 +46,7 @@ def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]
     full = [file for file in files if file.records or also_empty]
     alike: dict[tuple[str, str], list[Entry]] = {}
     for file in full:
-        alike.setdefault((file.layout, "" if file.layout == "cells" else file.header), []).append(file)
+        alike.setdefault((file.layout, file.header), []).append(file)
     return [alike[key] for key in sorted(alike)]
 
 

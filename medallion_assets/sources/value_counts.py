@@ -20,8 +20,9 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 
 from medallion_assets.sources.counting import plain_pieces
+from medallion_assets.sources.formats.csv_blocks import STRICT
 from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names, has_header
-from medallion_assets.sources.formats.csv_rows import csv_blocks, csv_cells
+from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import nested_deeply
 from medallion_assets.sources.ledger import Entry
@@ -36,7 +37,7 @@ NOT_COUNTED = {
     "xml": "attributes and nested elements of XML have no one column each",
     "binaryFile": "a binary file is one value",
 }
-MOST_BESIDE = 1000
+MOST_BESIDE = 16
 """Columns that a CSV file may have besides those of its header; a file with more is counted by its cells."""
 
 MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -162,7 +163,7 @@ def _of_csv(file: Entry, source: Source) -> ValueCounts:
     names, dialect = column_names(file.header, source), Dialect.of(source)
     usual = dialect.is_ascii and dialect.escape == dialect.quote and not dialect.comment
     usual = usual and wrapping(file.location, source).encoding in UTF_8
-    if usual and not any(block.loose or block.refused for _, block in csv_blocks(file, source)):
+    if usual and file.layout == STRICT:
         try:
             return _uncut(file, source, names, dialect, null)
         except (pa.ArrowException, StopIteration):

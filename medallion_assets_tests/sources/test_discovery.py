@@ -131,7 +131,7 @@ def test_any_objects_are_counted_alike_as_lines_and_as_an_array(tmp_path_factory
         ("a,b\n1,2\n\n3,4\n", 2, "cells"),
         ('a,b\n1,"two\nlines"\n', 1, "cells"),
         ('\ufeffa,b\r\n1,"x ""y"" z"\r\n', 1, "cells"),
-        ('a,b\n1,"open\n2,y\n3,z\n', 3, "cells"),
+        ('a,b\n1,"open\n2,y\n3,z\n', 3, "loose_cells"),
         ("", 0, "cells"),
     ],
 )

@@ -35,6 +35,9 @@ from medallion_assets.sources.opening import CsvFile
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CUT, MOST_SHOWN
 
+STRICT, LOOSE = "cells", "loose_cells"
+"""Layouts of a CSV file: RFC 4180 explains each of its records, or not."""
+
 
 class Refused(NamedTuple):
     """A record that cannot be a row: where its text is in the block, its line, and what is wrong with it."""
@@ -277,9 +280,10 @@ def csv_contents(path: Path, source: Source) -> Contents:
 
     The count is of the records' ends; the rows that are held against it are what pyarrow makes of them.
     """
-    cutter = Cutter(Dialect.of(source), has_header(source))
-    records = sum(block.records for block in cutter.blocks(CsvFile(path, source).pieces()))
+    cutter, records, layout = Cutter(Dialect.of(source), has_header(source)), 0, STRICT
+    for block in cutter.blocks(CsvFile(path, source).pieces()):
+        records += block.records
+        layout = LOOSE if block.loose or block.refused else layout
     names = [f"_c{n}" for n in range(cutter.width)]
-    return Contents(
-        tag_of(path), records, "cells", header_text((cutter.first or []) if has_header(source) else names)
-    )
+    header = header_text((cutter.first or []) if has_header(source) else names)
+    return Contents(tag_of(path), records, layout, header)

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql import types
 
 from medallion_assets.sources.errors import SourceError, UnreadableFile
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.formats.csv_blocks import Block, Cutter
+from medallion_assets.sources.formats.csv_blocks import STRICT, Block, Cutter
 from medallion_assets.sources.formats.csv_records import (
     NOT_TEXT,
     Dialect,
@@ -107,7 +108,35 @@ def _tasks(files: list[Entry], reader: "RowReader") -> Iterator[Callable[[], lis
 
 
 def _parsed(reader: "RowReader", cut: Iterable[tuple[Entry, CsvFile, Block]]) -> list[Parsed]:
-    return [reader.parsed(file, text, block) for file, text, block in cut]
+    blocks = list(cut)
+    whole = _parsed_together(reader, blocks) if len(blocks) > 1 and not reader.source.select else None
+    return [whole] if whole else [reader.parsed(file, text, block) for file, text, block in blocks]
+
+
+def _parsed_together(reader: "RowReader", cut: list[tuple[Entry, CsvFile, Block]]) -> Parsed | None:
+    """Return the rows of small files at once, None where a file or a record of one has more to tell.
+
+    Each call of pyarrow takes as long as some hundred rows: 305 files of 150 kB took 1.2 s one by one.
+    """
+    files = [file for file, _, _ in cut]
+    for file, _, block in cut:
+        if (file.layout, file.header) != (STRICT, files[0].header) or file.records != len(block.begins):
+            return None
+    parsed = reader.parsed(files[0], cut[0][1], _joined([block for _, _, block in cut]))
+    return None if parsed.judged else replace(parsed, origins=files)
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    """Return blocks without loose or refused records as one block."""
+    # A last record without a line end would run into the next file's first.
+    data = [block.data + b"\n" for block in blocks]
+    starts = np.cumsum([0, *map(len, data[:-1])])
+    begins = [block.begins + start for block, start in zip(blocks, starts, strict=True)]
+    ends = [block.ends + start for block, start in zip(blocks, starts, strict=True)]
+    for block, rows in zip(blocks, ends, strict=True):
+        rows[-1:] += not block.data.endswith((b"\n", b"\r"))
+    lines = np.concatenate([block.lines for block in blocks])
+    return Block(b"".join(data), np.concatenate(begins), np.concatenate(ends), lines, [], [])
 
 
 def _without_null(cells: pa.Array, options: TextOptions) -> pa.Array:

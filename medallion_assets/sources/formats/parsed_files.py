@@ -285,7 +285,7 @@ def whole_lines(pieces: Iterable[bytes], size: int = BLOCK) -> Iterator[bytes]:
 
 def lines_of(block: bytes) -> int:
     """Return how many lines a block of whole lines has; a carriage return alone ends one too."""
-    if block.count(b"\r") != block.count(b"\r\n"):
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
         return len(block.splitlines())
     return block.count(b"\n") + (not block.endswith(b"\n"))
 
