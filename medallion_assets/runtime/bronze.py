@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -107,7 +108,7 @@ def with_provenance(rows: DataFrame, transaction: Transaction) -> DataFrame:
     return rows.select(
         *kept,
         *PROVENANCE,
-        F.current_timestamp().alias("_ingested_at"),
+        F.lit(datetime.now(timezone.utc)).alias("_ingested_at"),
         F.lit(transaction.version).cast("bigint").alias("_batch_id"),
     )
 

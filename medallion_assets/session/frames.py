@@ -85,6 +85,26 @@ def is_local(frame: DataFrame) -> bool:
     return bool(query.optimizedPlan().nodeName() == "LocalRelation")
 
 
+ROW_BY_ROW = {"Project", "Filter", "Union", "LogicalRelation", "InMemoryRelation", "LocalRelation", "Range"}
+
+
+def is_row_by_row(frame: DataFrame) -> bool:
+    """Return true where a frame is made of files row by row, without Python, alike whenever it is computed.
+
+    To compute such a frame twice costs less than to keep it: a cache takes as long as the write of a table.
+    """
+    query, jvm = frame._jdf.queryExecution(), frame.sparkSession._jvm
+    patterns: Any = getattr(jvm.org.apache.spark.sql.catalyst.trees, "TreePattern$")  # type: ignore[union-attr]
+    # Each execution has a current time of its own, though Spark calls it deterministic.
+    asks_the_time = query.analyzed().containsPattern(getattr(patterns, "MODULE$").CURRENT_LIKE())
+    plan = query.optimizedPlan()
+    return not asks_the_time and bool(plan.deterministic()) and _nodes(plan) <= ROW_BY_ROW
+
+
+def _nodes(plan: Any) -> set[str]:
+    return {plan.nodeName()}.union(*map(_nodes, each(plan.children())))
+
+
 def arrow_of(values: DataFrame) -> pa.Table:
     """Return values (``is_local``) as an Arrow table, by Spark's own conversion."""
     plan, jvm = values._jdf.queryExecution().optimizedPlan(), values.sparkSession._jvm

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,6 @@ def _rows(records: DataFrame, source: Source, transaction: Transaction) -> DataF
     """Return the rows for the table, with where they came from at their end."""
     return (
         kept_records(records, source)
-        .withColumn("_ingested_at", F.current_timestamp())
+        .withColumn("_ingested_at", F.lit(datetime.now(timezone.utc)))
         .withColumn("_batch_id", F.lit(transaction.batch_id).cast("bigint"))
     )
