@@ -30,6 +30,8 @@ OWN_TO_A_RUN = {
     "run_id",
     "batch_id",
     "processing_time",
+    "arrival_time",
+    "receipt_time",
     "tried_at",
     "replay_id",
 }
