@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.declare.errors import SchemaRefused
 from medallion_assets.delta import log
 from medallion_assets.delta.names import quoted
-from medallion_assets.sources.schema_versions import takes_names
+from medallion_assets.sources.schema_versions import takes_columns
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def laid_out(rows: DataFrame, layout: Layout, path: Path, key: str) -> DataFrame
     fit = fitted(rows, layout, key)
     if layout.is_asked_for:
         _made_ready(fit, layout, path)
-    takes_names(rows.sparkSession, path, rows.schema)
+    takes_columns(rows.sparkSession, path, rows.schema)
     return fit
 
 
