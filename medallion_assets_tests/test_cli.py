@@ -57,7 +57,7 @@ def test_a_run_that_cannot_start_spark_exits_1_and_names_the_tables(medallion):
 
 def test_status_as_json_has_its_public_keys(medallion):
     found = json.loads(medallion("status", "--json").output)
-    assert len(found) == 21
+    assert len(found) == 22
     assert set(found[0]) == {
         "pipeline",
         "layer",
@@ -129,7 +129,7 @@ def test_a_reset_lists_what_it_would_delete_and_with_yes_deletes_it_and_no_landi
 
 def test_all_files_of_a_set_land_at_once(medallion, lake):
     assert medallion("land", "commerce", "--all").exit_code == 0
-    assert len(list(lake.settings.landing.glob("commerce/orders/*.json"))) == 10
+    assert len(list(lake.settings.landing.glob("commerce/orders/*.json"))) == 20
     assert "landed" not in medallion("land", "commerce", "--all").output
 
 

@@ -28,7 +28,7 @@ def test_one_run_takes_files_to_gold_and_says_so_in_metadata(chain, lake):
     silver = shown["school/silver/enrollments"]
     assert silver["dagster/row_count"].value == 1000
     assert silver["rows_quarantined"].value == 3
-    assert [c.name for c in silver["dagster/column_schema"].value.columns][:2] == ["enroll_id", "student_id"]
+    assert [c.name for c in silver["dagster/column_schema"].value.columns][:2] == ["enroll_id", "quantity"]
     assert "data:image/svg+xml" in silver["last_batches"].value
     assert shown["school/quarantine/silver_enrollments"]["dagster/row_count"].value == 3
 

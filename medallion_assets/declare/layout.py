@@ -13,8 +13,8 @@ from sqlglot.errors import SqlglotError
 
 from medallion_assets.declare.errors import SchemaRefused
 from medallion_assets.delta import log
-from medallion_assets.delta.names import quoted
-from medallion_assets.sources.schema_versions import takes_names
+from medallion_assets.delta.names import literal, quoted
+from medallion_assets.sources.schema_versions import takes_columns
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,14 @@ class Layout:
     """What a declaration says of its Delta table beyond the rows.
 
     Attributes:
-        schema: The columns the table has, as DDL; empty leaves them to the query.
+        schema: The columns the table has, as DDL; empty leaves them to the query. ``COMMENT`` of a column is
+            Delta's comment of it.
         constraints: By name, SQL that every row in the table satisfies; checked by Delta on each write,
             after the rules have moved what they refuse.
         generated: By name, ``TYPE AS (expression)``: columns Delta computes from others.
         cluster_by: Columns rows are kept together by.
         properties: Delta table properties.
+        comment: Delta's comment of the table.
     """
 
     schema: str = ""
@@ -35,11 +37,13 @@ class Layout:
     generated: Mapping[str, str] = field(default_factory=dict, hash=False)
     cluster_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    comment: str = ""
 
     @property
     def is_asked_for(self) -> bool:
-        """Return true where the table has to be made before it is written to."""
-        return bool(self.constraints or self.generated or self.cluster_by or self.properties)
+        """Return true where the table has to be made before it is written to, and keeps its columns."""
+        told = self.constraints or self.generated or self.cluster_by or self.properties
+        return bool(told) or " COMMENT " in self.schema.upper()
 
     def problems(self) -> list[str]:
         """Return what cannot be read of it."""
@@ -73,9 +77,9 @@ def laid_out(rows: DataFrame, layout: Layout, path: Path, key: str) -> DataFrame
         SchemaRefused: The rows have other columns than the layout's schema.
     """
     fit = fitted(rows, layout, key)
-    if layout.is_asked_for:
+    if layout.is_asked_for or layout.comment:
         _made_ready(fit, layout, path)
-    takes_names(rows.sparkSession, path, rows.schema)
+    takes_columns(rows.sparkSession, path, rows.schema)
     return fit
 
 
@@ -90,6 +94,14 @@ def _made_ready(rows: DataFrame, layout: Layout, path: Path) -> None:
     for key, rule in layout.constraints.items():
         if f"delta.constraints.{key}" not in held:
             spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT {key} CHECK ({rule})")
+    if layout.comment and layout.comment != log.opened(path).metadata().description:
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('comment' = {literal(layout.comment)})")
+    told: Any = StructType.fromDDL(layout.schema or "x INT")
+    there = {f.name: f.metadata.get("comment") for f in log.spark_schema(path).fields}
+    for column in told.fields:
+        comment = column.metadata.get("comment")
+        if comment and comment != there[column.name]:
+            spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} COMMENT {literal(comment)}")
 
 
 def _create(rows: DataFrame, layout: Layout, path: Path) -> None:
@@ -97,6 +109,8 @@ def _create(rows: DataFrame, layout: Layout, path: Path) -> None:
     for name, told in layout.generated.items():
         kind, _, expression = told.partition(" AS ")
         table = table.addColumn(name, kind.strip(), generatedAlwaysAs=expression.strip()[1:-1])
+    if layout.comment:
+        table = table.comment(layout.comment)
     if layout.cluster_by:
         table = table.clusterBy(*layout.cluster_by)
     for key, value in layout.properties.items():

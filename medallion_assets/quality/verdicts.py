@@ -16,11 +16,14 @@ from medallion_assets.quality.conservation import balance, hand_made
 from medallion_assets.quality.set_rule_checks import answer_of, repeated_keys
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
-from medallion_assets.sources.quarantine import OPEN
+from medallion_assets.sources.formats.json_scan import scan
+from medallion_assets.sources.quarantine import FILE_PATH, OPEN
 
 PLACES = 3
 LONGEST = 200
 """Characters of a row that are shown."""
+LOOKED_INTO, MOST_OF_A_NAME = 20, 60
+"""Rows whose rescued fields are named, and characters of a name."""
 
 
 def sample_of(rule: str, table: Table, lake: Lake) -> str:
@@ -170,7 +173,23 @@ def nothing_rescued(table: Table, lake: Lake) -> Verdict:
     last = newest_batch(table, lake)
     rescued, read = (last.rescued, last.read) if last else (0, 0)
     words = f"{rescued} of the {read} records of the last batch have fields in the rescued data column"
+    fields = _rescued_fields(table, lake, last.position) if last and rescued else []
+    words += f": {', '.join(fields)}" if fields else ""
     return Verdict(RESCUED, rescued == 0, False, words, {"rescued": rescued, "read": read})
+
+
+def _rescued_fields(table: Table, lake: Lake, batch_id: int) -> list[str]:
+    """Return names of rescued fields of a batch, from some of its rows."""
+    assert table.source is not None
+    path, column = lake.path(table), table.source.rescued
+    if column not in (name for name, _ in log.schema(path)):
+        # The table's query did not pass it on.
+        return []
+    quoted = '"' + column.replace('"', '""') + '"'
+    chosen = f"_batch_id = {batch_id} AND {quoted} IS NOT NULL LIMIT {LOOKED_INTO}"
+    found = log.rows(path, f"SELECT {quoted} AS rescued FROM t WHERE {chosen}")
+    names = {key[:MOST_OF_A_NAME] for row in found for key, _, _ in scan(row["rescued"]).content}
+    return sorted(names - {FILE_PATH.split('"')[1]})[:LOOKED_INTO]
 
 
 def no_late_rows(table: Table, lake: Lake) -> Verdict:

@@ -6,8 +6,8 @@ import json
 from datetime import datetime, timedelta
 from random import Random
 
-FILES = 10
-ORDERS_A_FILE = 500
+FILES = 20
+ORDERS_A_FILE = 250
 CUSTOMERS_A_DAY = 100
 FIRST_DAY = datetime(2025, 1, 1)
 COLUMNS = ["customer_id", "first_name", "last_name", "email", "phone", "city", "state", "country",

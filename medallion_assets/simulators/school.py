@@ -3,15 +3,21 @@
 import csv
 import io
 import json
+from collections.abc import Iterable
 from random import Random
 
 FILES = 10
 ENROLLMENTS_A_FILE = 1000
 STUDENTS = 200
 COURSES = 15
-LATER_COURSES = 6
-LATER_WITH_FILE = 3
-INSTRUCTORS = ("Amara Osei", "Björn Lindqvist", "Chen Wei", "Dolores Ibáñez", "Emeka Nwosu")
+LATER_COURSES = {3: range(16, 19), 4: range(19, 22)}
+"""By the enrollment file they land with: further courses of known instructors, then of new ones."""
+INSTRUCTORS = (
+    "Amara Osei", "Björn Lindqvist", "Chen Wei", "Dolores Ibáñez", "Emeka Nwosu", "Freya Holm",
+    "Goran Petrović", "Hana Sato", "Ivan Marković", "Jorge Amado", "Katarzyna Lis", "Lamin Jallow",
+    "Mei Tanaka", "Noor Rahman", "Oscar Lund", "Petra Novak", "Quentin Roy", "Rosa Marín",
+)  # fmt: skip
+"""The first 15 teach a course each from the start."""
 FIRST_SECOND = 1_704_067_200
 """2024-01-01 00:00 UTC; each file covers the day after the one before it."""
 
@@ -29,13 +35,16 @@ def enrollments(number: int, random: Random) -> list[str]:
 def references(random: Random) -> dict[str, str]:
     """Return the students and the courses, each as one file."""
     students = "".join(json.dumps(_student(i, random)) + "\n" for i in range(STUDENTS))
-    return {"students/students_0001.json": students, "courses/courses_0001.csv": _courses(random, 1, COURSES)}
+    return {
+        "students/students_0001.json": students,
+        "courses/courses_0001.csv": _courses(random, range(1, COURSES + 1)),
+    }
 
 
 def later_courses(number: int, random: Random, with_faults: bool) -> dict[str, str]:
-    """Return the courses that are added while the term runs, C16 to C21, with file 3."""
-    first, last = COURSES + 1, COURSES + LATER_COURSES
-    return {"courses/courses_0002.csv": _courses(random, first, last)} if number == LATER_WITH_FILE else {}
+    """Return the courses that are added while the term runs."""
+    added = LATER_COURSES.get(number)
+    return {f"courses/courses_{number:04d}.csv": _courses(random, added)} if added else {}
 
 
 def _enrollment(number: int, position: int, random: Random) -> dict[str, object]:
@@ -70,11 +79,13 @@ def _student(position: int, random: Random) -> dict[str, object]:
     }
 
 
-def _courses(random: Random, first: int, last: int) -> str:
+def _courses(random: Random, numbers: Iterable[int]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["course_id", "title", "instructor", "category", "price"])
-    for i in range(first, last + 1):
+    for i in numbers:
+        # C16 to C18 are of the first three again, C19 to C21 of the three that are new.
+        instructor = INSTRUCTORS[i - 4 if i > 18 else (i - 1) % COURSES]
         topic = random.choice(("Algebra", "Painting", "Networks", "Rhetoric"))
-        writer.writerow([f"C{i:02d}", f"{topic}, part {i}", INSTRUCTORS[i % 5], topic.lower(), 40 + 5 * i])
+        writer.writerow([f"C{i:02d}", f"{topic}, part {i}", instructor, topic.lower(), 40 + 5 * i])
     return text.getvalue()

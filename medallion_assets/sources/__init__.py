@@ -1,5 +1,6 @@
 """Takes files from a landing zone to rows, once each; knows nothing of declared tables or Dagster."""
 
+from medallion_assets.sources.bad_records import bad_records
 from medallion_assets.sources.copy_into import CopyResult, autoload_to_table, copy_into, create_table_as
 from medallion_assets.sources.discovery import DiscoveryResult, discover, unseen_files
 from medallion_assets.sources.loaders import LoadResult
@@ -12,6 +13,7 @@ __all__ = [
     "LoadResult",
     "Source",
     "autoload_to_table",
+    "bad_records",
     "copy_into",
     "create_table_as",
     "discover",

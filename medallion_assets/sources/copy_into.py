@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import TIMES, configured
+from medallion_assets.delta.names import literal, quoted
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -31,7 +32,12 @@ from medallion_assets.storage.lease import held
 
 
 def create_table_as(
-    table_name: str, query: str | DataFrame, *, replace: bool = False, spark: SparkSession | None = None
+    table_name: str,
+    query: str | DataFrame,
+    *,
+    replace: bool = False,
+    comment: str = "",
+    spark: SparkSession | None = None,
 ) -> int:
     """Make a table of what a query gives now; later rows of its inputs never reach it.
 
@@ -41,6 +47,7 @@ def create_table_as(
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
         query: A frame, or Spark SQL; a Delta table in it is named by its path.
         replace: Rewrites a table that stands; its old rows stay in its history.
+        comment: Delta's comment of the table.
         spark: The session to use; the project's own where it is None.
 
     Returns:
@@ -61,6 +68,9 @@ def create_table_as(
             )
         rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
         _write(rows, path, named.key)
+        if comment:
+            told = f"SET TBLPROPERTIES ('comment' = {literal(comment)})"
+            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {told}")
         if spark is None and isinstance(query, str):
             name_tables(rows.sparkSession, settings.lake)
     version = log.version(path)

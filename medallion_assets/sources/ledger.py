@@ -6,7 +6,7 @@ relative to their landing zone: a lake and its landing zone can be copied to ano
 
 import os
 import posixpath
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
-from pyspark.sql import DataFrame
 
 from medallion_assets.delta import log
 from medallion_assets.sources.errors import OldLedger
@@ -242,15 +241,3 @@ def not_loaded(ledger: Path) -> list[dict[str, object]]:
     newest = f"SELECT path, status, reason, {turn} FROM ledger WHERE path IN ({ever})"
     sql = f"SELECT path, status, reason FROM ({newest}) WHERE turn = 1 AND status IN {NOT_LOADED}"
     return rows(ledger, f"{sql} ORDER BY path")
-
-
-def export(records: DataFrame, folder: Path, files: Sequence[Entry]) -> None:
-    """Write ``<folder>/<yyyyMMddTHHmmss>/bad_records/part-*``: JSON lines of path, record and reason.
-
-    The time is when discovery saw the batch's last file, so that a replayed batch writes the same folder.
-    """
-    seen = max(file.discovered_at for file in files)
-    target = folder / f"{seen:%Y%m%dT%H%M%S}" / "bad_records"
-    bad = records.where("_reason IS NOT NULL")
-    bad = bad.selectExpr("_source_file AS path", "_raw AS record", "_reason AS reason")
-    bad.write.mode("overwrite").json(str(target))

@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.session.frames import frame_of, is_local
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.bad_records import write_bad_records
 from medallion_assets.sources.errors import BatchRefused, MalformedRecord
 from medallion_assets.sources.formats.csv_blocks import Block, Refused
 from medallion_assets.sources.formats.csv_records import (
@@ -28,7 +29,7 @@ from medallion_assets.sources.formats.json_rows import judged_texts
 from medallion_assets.sources.formats.json_values import as_read
 from medallion_assets.sources.formats.parsed_files import JUDGED, Parsed
 from medallion_assets.sources.formats.parsed_frames import TEXTS, finished, stored_columns
-from medallion_assets.sources.ledger import Entry, export
+from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.partitions import own_columns, with_partitions
@@ -52,8 +53,7 @@ def write_malformed(
     bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file")
     bad = bad if is_local(bad) else bad.persist()
     if source.bad_records_path and source.malformed != "DROPMALFORMED":
-        # A relative path lies in the pipeline's folder of the lake.
-        export(bad, place.path.parent.parent / source.bad_records_path, files)
+        write_bad_records(bad, files, place, transaction)
     if source.malformed == "QUARANTINE":
         entries = from_records(bad, transaction.version, transaction.run_id)
         append(entries, place.quarantine, transaction.of_quarantine)

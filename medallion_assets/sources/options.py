@@ -155,8 +155,8 @@ class Source:
         malformed: ``QUARANTINE``; or as in Spark ``PERMISSIVE`` (the record in ``corrupt_column``),
             ``DROPMALFORMED`` (counted) or ``FAILFAST`` (nothing of the batch is written).
         corrupt_column: The column ``PERMISSIVE`` keeps malformed records in.
-        bad_records_path: A folder that gets malformed records as JSON lines of path, record and reason,
-            beside the quarantine.
+        bad_records_path: A folder that gets malformed records as JSON lines of path, record and reason, a
+            folder for each micro-batch, beside the quarantine; ``bad_records`` reads them.
         partition_columns: Keys of ``key=value`` folders to keep as columns; all that are found where None.
         path_glob_filter: Only file names that match are taken.
         recursive_file_lookup: Folders below are looked into as well (Auto Loader's default loses them).

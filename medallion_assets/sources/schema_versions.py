@@ -76,12 +76,15 @@ def restore(folder: Path, fact: Mapping[str, Any]) -> None:
 NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 """Delta refuses these in a column's name unless the table maps names."""
 
+WITHOUT_ZONE = re.compile(r'"(?:type|elementType|keyType|valueType)":"timestamp_ntz"')
+"""In a schema as JSON: of such a column a new table has the feature, one that stands has to be given it."""
+
 MAPPING, WIDENING = "delta.columnMapping.mode", "delta.enableTypeWidening"
 
 
 def ready_for(spark: SparkSession, path: Path, growth: SchemaDiff, source: Source) -> None:
     """Make the table take the batch: created with what it needs from its start, widened where asked."""
-    takes_names(spark, path, growth.schema)
+    takes_columns(spark, path, growth.schema)
     if not _given(spark, path, growth.schema, _features(growth.schema, source)):
         return
     for name, kind in growth.widened.items():
@@ -89,8 +92,8 @@ def ready_for(spark: SparkSession, path: Path, growth: SchemaDiff, source: Sourc
         spark.sql(f"ALTER TABLE {_table(path)} ALTER COLUMN {column} TYPE {kind}")
 
 
-def takes_names(spark: SparkSession, path: Path, schema: StructType) -> None:
-    """Make the table take columns whose names Delta refuses unless it maps them.
+def takes_columns(spark: SparkSession, path: Path, schema: StructType) -> None:
+    """Make the table take columns whose names or types Delta refuses unless it is asked to.
 
     Raises:
         BatchRefused: A name has a backtick, and no correction of the table could ever be written.
@@ -102,6 +105,10 @@ def takes_names(spark: SparkSession, path: Path, schema: StructType) -> None:
         )
     if _odd_names(schema):
         _given(spark, path, schema, {MAPPING: "name"})
+    without_zone = WITHOUT_ZONE.search(schema.json()) and log.exists(path)
+    if without_zone and "timestampNtz" not in (log.opened(path).protocol().writer_features or ()):
+        asked = "'delta.feature.timestampNtz' = 'supported'"
+        spark.sql(f"ALTER TABLE {_table(path)} SET TBLPROPERTIES ({asked})")
 
 
 def _given(spark: SparkSession, path: Path, schema: StructType, wanted: dict[str, str]) -> bool:

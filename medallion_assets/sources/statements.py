@@ -194,11 +194,12 @@ def _create(words: _Words, spark: SparkSession | None) -> int:
     words.expect("TABLE")
     name = words.dotted()
     words.skip("USING", "DELTA")
+    comment = words.value() if words.skip("COMMENT") else ""
     words.expect("AS")
     query = words.text[words.tokens[words.at].start :].rstrip().rstrip(";") if words.peek() else ""
     if not query:
         words.refuse("a query is expected")
-    return create_table_as(name, query, replace=replace, spark=_with_names(spark))
+    return create_table_as(name, query, replace=replace, comment=comment, spark=_with_names(spark))
 
 
 def _with_names(spark: SparkSession | None) -> SparkSession:

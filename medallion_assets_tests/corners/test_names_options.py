@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from medallion_assets.cli import app
 from medallion_assets.declare import Pipeline
+from medallion_assets.delta import log
 from medallion_assets.sources import autoload_to_table, copy_into, sql
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import NamedTable, source_of
@@ -168,6 +169,8 @@ def test_the_notebooks_statement_loads_dates_and_quarantines_what_is_none(landed
     assert (
         sql("CREATE OR REPLACE TABLE copy AS SELECT * FROM default.bronze.customers_batch", spark=spark) == 0
     )
+    sql("CREATE TABLE told USING DELTA COMMENT 'as told' AS SELECT 1 AS one", spark=spark)
+    assert log.opened(lake.root / "default/bronze/told").metadata().description == "as told"
     (row,) = sql("SELECT registration_date FROM default.bronze.copy;", spark=spark).collect()
     assert str(row.registration_date) == "2024-01-31"
 

@@ -4,10 +4,11 @@ import csv
 import json
 import shutil
 from collections import Counter, defaultdict
-from datetime import datetime
+from datetime import datetime, timezone
 
 import pytest
 
+from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import run_tables
@@ -17,7 +18,19 @@ from medallion_assets_tests.crash.sweep import everything
 pytestmark = pytest.mark.spark
 
 
+def windows_of(orders, seconds_of):
+    """Return orders and what they come to, by 30 seconds of a time and customer."""
+    found = defaultdict(lambda: [0, 0.0])
+    for order in orders:
+        seconds = int(seconds_of(order))
+        entry = found[seconds - seconds % 30, order["customer_id"]]
+        entry[0] += 1
+        entry[1] += order["total_amount"]
+    return {key: (number, pytest.approx(total)) for key, (number, total) in found.items()}
+
+
 def test_days_of_orders_and_customers_reach_windows_and_sums(lake, run, rows_of):
+    begun = datetime.now(timezone.utc)
     for _ in range(3):
         land("commerce", lake.settings.landing, 1)
         run("commerce")
@@ -27,28 +40,42 @@ def test_days_of_orders_and_customers_reach_windows_and_sums(lake, run, rows_of)
     customers = defaultdict(list)
     for day in range(1, 4):
         for row in csv.DictReader((landing / f"customers/day{day}.csv").open(newline="")):
-            customers[row["customer_id"]].append(row)
+            customers[row["customer_id"]].append(row | {"day": day})
     orders = [json.loads(line) for f in landing.glob("orders/*.json") for line in f.read_text().splitlines()]
-    known = [o for o in orders if o["customer_id"] in customers]
     history = rows_of("commerce/silver/customers", 'SELECT customer_id, "__END_AT" AS e FROM t')
     assert Counter(r["customer_id"] for r in history if r["e"] is None) == Counter(
         dict.fromkeys(customers, 1)
     )
     assert len(history) >= len(customers)
     enriched = rows_of("commerce/silver/orders_enriched", "SELECT order_id, first_name FROM t")
-    assert {r["order_id"] for r in enriched} == {o["order_id"] for o in known}
-    assert all(r["first_name"] for r in enriched)
-    windows = Counter()
-    for order in known:
-        seconds = int(datetime.fromisoformat(order["order_datetime"] + "+00:00").timestamp())
-        windows[seconds - seconds % 30, order["customer_id"]] += 1
-    rows = rows_of("commerce/gold/orders_per_window", 'SELECT "window" AS w, customer_id AS c, orders FROM t')
-    found = {(int(r["w"]["start"].timestamp()), r["c"]): r["orders"] for r in rows}
-    late = sum(windows.values()) - sum(found.values())
-    assert found.items() <= windows.items() or late
+    assert Counter(r["order_id"] for r in enriched) == Counter(o["order_id"] for o in orders)
+    # An order's number begins with its file's, and the customers of that day landed beside it.
+    known = {c: min(int(row["day"]) for row in rows) for c, rows in customers.items()}
+    unknown = {o["order_id"] for o in orders if known.get(o["customer_id"], 9) > int(o["order_id"][3:7])}
+    assert {r["order_id"] for r in enriched if r["first_name"] is None} == unknown != set()
+    made = windows_of(orders, lambda o: datetime.fromisoformat(o["order_datetime"] + "+00:00").timestamp())
+    rows = rows_of("commerce/gold/orders_per_window", 'SELECT "window" AS w, * FROM t')
+    assert {start_of(r): (r["orders"], r["total_amount"]) for r in rows} == made
+    assert_windows_of_processing_time(rows_of, begun)
     sums = rows_of("commerce/gold/sales_by_segment", "SELECT sum(orders) AS n, sum(total_amount) AS t FROM t")
-    assert sums[0]["n"] == len(known)
-    assert sums[0]["t"] == pytest.approx(sum(o["total_amount"] for o in known))
+    assert sums[0]["n"] == len(orders)
+    assert sums[0]["t"] == pytest.approx(sum(o["total_amount"] for o in orders))
+    bronze = log.opened(lake.path(PIPELINES["commerce"].tables["commerce/bronze/customers_batch"]))
+    assert bronze.metadata().description == "Customers as delivered, bronze layer"
+
+
+def start_of(row):
+    return int(row["w"]["start"].timestamp()), row["customer_id"]
+
+
+def assert_windows_of_processing_time(rows_of, begun):
+    bronze = rows_of("commerce/bronze/orders_autoloader")
+    assert len({row["processing_time"] for row in bronze}) == 3
+    assert all(begun < row["processing_time"] == row["_ingested_at"] for row in bronze)
+    assert {row["source_file"] for row in bronze} == {f"orders_000{number}.json" for number in (1, 2, 3)}
+    arrived = windows_of(bronze, lambda row: row["processing_time"].timestamp())
+    rows = rows_of("commerce/gold/orders_counts", 'SELECT "window" AS w, * FROM t')
+    assert {start_of(r): r["count"] for r in rows} == {key: number for key, (number, _) in arrived.items()}
 
 
 def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of, shared):
@@ -72,11 +99,17 @@ def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of
             tuple(v for k, v in row.items() if k not in ("customer_id", "registration_date"))
         )
     known = {key for key, facts in contents.items() if len(facts) == 1}
-    good = {o["order_id"] for o in orders if o["customer_id"] in known and (o["total_amount"] or 0) > 0
+    good = {o["order_id"]: o["customer_id"] for o in orders if (o["total_amount"] or 0) > 0
             and o["order_datetime"] and o["order_id"]}  # fmt: skip
-    found = [r["order_id"] for r in rows_of("commerce/silver/orders_enriched", "SELECT order_id FROM t")]
-    assert len(found) == len(set(found))
-    assert set(found) == good
+    rows = rows_of("commerce/silver/orders_enriched", "SELECT order_id, first_name FROM t")
+    found = {r["order_id"]: r["first_name"] for r in rows}
+    assert len(found) == len(rows)
+    assert found.keys() == good.keys()
+    names = {key: next(iter(facts))[0] or None for key, facts in contents.items() if key in known}
+    once = {order for order, times in Counter(o["order_id"] for o in orders).items() if times == 1}
+    assert {o: name for o, name in found.items() if o in once} == {
+        o: names.get(customer) for o, customer in good.items() if o in once
+    }
     assert done["commerce/silver/orders_enriched"].total("quarantined") > 0
 
 

@@ -26,6 +26,18 @@ def records_in(paths):
     return [json.loads(line) for p in paths for line in p.read_text().splitlines() if line.strip()]
 
 
+def sound_records(paths):
+    """Return the lines that are one object of the declared shape, judged by Python alone."""
+    for path in paths:
+        for line in path.read_text().splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict) and not isinstance(record["heartrate"], str):
+                yield record
+
+
 def assert_gold_is(rows_of, expected):
     gold = {(r["mrn"], r["date"]): r["avg_heartrate"] for r in rows_of("health/gold/daily_patient_avg")}
     assert gold.keys() == expected.keys()
@@ -53,9 +65,19 @@ def test_real_files_in_three_instalments_equal_an_independent_computation(shared
 
 
 def test_simulated_months_with_faults_reach_gold_or_quarantine(lake, run, rows_of):
+    begun = datetime.now(timezone.utc)
     for _ in range(3):
         land("health", lake.settings.landing, 1, with_faults=True)
         run("health")
+    landing = lake.settings.landing / "health"
+    with (landing / "patients/patients_0001.csv").open() as file:
+        known = {int(row["mrn"]) for row in csv.DictReader(file)}
+    assert_gold_is(rows_of, expected_gold(sound_records(landing.glob("recordings/*.json")), known))
+    received = rows_of("health/bronze/recordings", "SELECT DISTINCT source_file, receipt_time FROM t")
+    assert sorted(r["source_file"] for r in received) == [
+        f"recordings_2020_0{month}.json" for month in (1, 2, 3)
+    ]
+    assert all(begun < r["receipt_time"] < datetime.now(timezone.utc) for r in received)
     reasons = {
         r["reason"] for r in rows_of("health/quarantine/recordings", "SELECT unnest(rules) AS reason FROM t")
     }

@@ -45,11 +45,37 @@ def test_increments_with_faults_equal_an_independent_computation(lake, run, rows
         land("school", lake.settings.landing, 1, with_faults=True)
         done = run("school")
         gold = rows_of("school/gold/daily_student_courses")
-        found = {(r["student_id"], r["email"], r["day"]): r["quantity"] for r in gold}
+        found = {(r["student_id"], r["email"], r["day"]): r["courses_counts"] for r in gold}
         assert found == expected_gold(lake.settings.landing / "school")
         assert done["school/silver/enrollments"].total("duplicates") == 1
     rules = rows_of("school/quarantine/silver_enrollments", "SELECT DISTINCT unnest(rules) AS rule FROM t")
     assert {r["rule"] for r in rules} == {"positive_quantity", "students_matched"}
+
+
+CHAPTER = ("school/bronze/enrollments", "school/bronze/courses", "school/gold/instructor_counts")
+
+
+def test_each_landing_shows_the_rows_and_the_instructors_it_brings(lake, run, rows_of):
+    begun, shown = datetime.now(timezone.utc), []
+    for files in (1, 2, 1, 1, 1):
+        land("school", lake.settings.landing, files)
+        run(*CHAPTER)
+        (bronze,) = rows_of(CHAPTER[0], "SELECT count(*) AS n FROM t")
+        counts = [r["total_courses"] for r in rows_of(CHAPTER[2], "SELECT total_courses FROM t")]
+        shown.append((bronze["n"], len(counts), sum(counts), max(counts)))
+    assert shown == [
+        (1000, 15, 15, 1),
+        (3000, 15, 18, 2),
+        (4000, 18, 21, 2),
+        (5000, 18, 21, 2),
+        (6000, 18, 21, 2),
+    ]
+    columns = "arrival_time, _ingested_at, source_file, _source_file"
+    files = rows_of(CHAPTER[0], f"SELECT DISTINCT {columns} FROM t ORDER BY source_file")
+    assert [f["source_file"] for f in files] == [f"enrollments_{number:04d}.json" for number in range(1, 7)]
+    assert all(f["source_file"] == f["_source_file"] for f in files)
+    assert all(begun < f["arrival_time"] == f["_ingested_at"] < datetime.now(timezone.utc) for f in files)
+    assert len({f["arrival_time"] for f in files}) == 5
 
 
 def test_an_enrollment_delivered_again_later_is_counted_and_not_written(lake, drop, run, rows_of):
@@ -74,7 +100,7 @@ def test_instructors_are_counted_over_files_with_other_column_orders(drop, run, 
     drop("school/courses", "a.csv", "course_id,title,instructor,category,price\nC1,One,Ada,x,1\n")
     drop("school/courses", "b.csv", "instructor,price,course_id\nAda,2,C2\nBob,3,C3\n")
     run("school/bronze/courses", "school/gold/instructor_counts")
-    counts = {r["instructor"]: r["courses"] for r in rows_of("school/gold/instructor_counts")}
+    counts = {r["instructor"]: r["total_courses"] for r in rows_of("school/gold/instructor_counts")}
     assert counts == {"Ada": 2, "Bob": 1}
 
 

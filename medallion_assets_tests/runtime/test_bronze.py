@@ -4,6 +4,7 @@ import pytest
 
 from medallion_assets.declare import Pipeline
 from medallion_assets.quality.conservation import balance
+from medallion_assets.quality.verdicts import schema_unchanged
 from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import orders_of, totals_file
 
@@ -58,10 +59,16 @@ def test_csv_that_does_not_fit_is_quarantined_with_its_text(drop, lake, spark, r
     assert balance(orders, lake).holds
 
 
-def test_a_source_without_a_schema_is_inferred_and_hints_win(drop, lake, spark, rows_of):
+def test_a_source_without_a_schema_is_inferred_and_hints_win_and_a_missing_column_is_told(
+    drop, lake, spark, rows_of
+):
     told = {"infer_column_types": True, "schema_hints": "total STRING"}
     orders = orders_of(Pipeline("shop"), schema=None, **told)
 
     drop("shop/orders", "a.json", totals_file(7))
     refresh(orders, lake, lambda: spark)
     assert rows_of("shop/bronze/orders", "SELECT id, total FROM t") == [{"id": 0, "total": "7"}]
+    drop("shop/orders", "b.json", '{"total":8}')
+    refresh(orders, lake, lambda: spark)
+    told = schema_unchanged(orders, lake)
+    assert (told.passed, told.words, told.numbers["missing"]) == (False, "missing id", 1)

@@ -132,12 +132,16 @@ def laid_out_with(**layout):
     return orders, clean
 
 
-def test_a_layouts_columns_clustering_and_properties_are_those_of_the_table(drop, refreshed, rows_of, lake):
+def test_a_layouts_columns_clustering_comments_and_properties_are_those_of_the_table(
+    drop, refreshed, rows_of, lake
+):
     orders, clean = laid_out_with(
         generated={"day": "DATE AS (CAST(at AS DATE))"},
         cluster_by=("city",),
         properties={"delta.logRetentionDuration": "interval 60 days"},
         constraints={"known_id": "id > 0"},
+        comment="Orders of the customer's city",
+        schema="id INT, at TIMESTAMP COMMENT 'when it was made', city STRING",
     )
     for number in (1, 2):
         drop("shop/orders", f"{number}.json", lines(number, day=number))
@@ -147,6 +151,9 @@ def test_a_layouts_columns_clustering_and_properties_are_those_of_the_table(drop
     held = log.properties(lake.path(clean))
     assert held["delta.logRetentionDuration"] == "interval 60 days"
     assert held["delta.constraints.known_id"] == "id > 0"
+    assert log.opened(lake.path(clean)).metadata().description == "Orders of the customer's city"
+    comments = {f.name: f.metadata.get("comment") for f in log.spark_schema(lake.path(clean)).fields}
+    assert comments == {"id": None, "at": "when it was made", "city": None, "day": None}
 
 
 def test_a_row_that_breaks_a_constraint_stops_the_batch_and_nothing_moves(drop, lake, spark, rows_of):

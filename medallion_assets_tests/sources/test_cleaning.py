@@ -1,6 +1,7 @@
 """Landing files go only when every table that reads them has them, and the ledger says where to."""
 
 import json
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -52,6 +53,27 @@ def test_a_file_within_its_retention_or_changed_since_stays(landed, autoload, tm
     result = autoload(folder, "json", clean_source_retention_days=0, **options)
     assert (folder / "a.json").exists()
     assert not any(row["archive_time"] for row in outcomes.rows(result.ledger))
+
+
+class Later(datetime):
+    """A clock nine days ahead."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(days=9)
+
+
+@pytest.mark.spark
+def test_a_file_is_deleted_once_it_is_loaded_and_its_retention_is_over(landed, autoload, rows, monkeypatch):
+    options = {"clean_source": "DELETE", "clean_source_retention_days": 8}
+    folder = landed(a__json='{"id":1}')
+    autoload(folder, "json", **options)
+    assert (folder / "a.json").exists()
+    monkeypatch.setattr(cleaning, "datetime", Later)
+    result = autoload(folder, "json", **options)
+    assert not (folder / "a.json").exists()
+    assert [row["archive_mode"] for row in outcomes.rows(result.ledger) if row["archive_time"]] == ["DELETE"]
+    assert rows(result, "id") == [{"id": "1"}]
 
 
 def test_a_reader_of_another_place_is_not_asked_for_files(tmp_path, monkeypatch):

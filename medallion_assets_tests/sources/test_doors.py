@@ -4,9 +4,11 @@ import json
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
+from benchmarks.loaders import compare
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.sources import autoload_to_table, copy_into, create_table_as
 from medallion_assets.sources import file_status as outcomes
@@ -203,3 +205,15 @@ def test_a_place_that_gave_only_quarantined_records_has_its_table_too(landed, au
             autoload(us, "json", allow_overwrites="replace")
         shutil.rmtree(eu, ignore_errors=True)
     assert [text for text, _ in refused(first)] == ["broken eu"]
+
+
+def test_the_three_loaders_called_again_and_after_one_file_more_read_what_the_page_says(
+    lake, spark, tmp_path
+):
+    found = [row[:-1] for row in compare(tmp_path, spark, 3, 10)]
+    only_new = [("first", 3, 27, 3, 27), ("again", 0, 0, 0, 27), ("one file more", 1, 9, 1, 36)]
+    everything = [("first", 3, 30, 0, 30), ("again", 3, 30, 0, 30), ("one file more", 4, 40, 0, 40)]
+    loaders = {"Auto Loader": only_new, "COPY INTO": only_new, "CTAS": everything}
+    assert found == [(loader, *call) for loader, calls in loaders.items() for call in calls]
+    page = Path("docs/doors.md").read_text()
+    assert all(f"| {loader} | {call} |" in page for loader, call, *_ in found)

@@ -2,6 +2,8 @@
 
 import io
 import json
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -134,6 +136,49 @@ def test_the_docs_page_is_what_the_tests_saw(table):
     if made not in PAGE.read_text():
         MADE.write_text(made)
     assert made in PAGE.read_text(), f"{PAGE} is not what was seen; the new table is {MADE}"
+
+
+NARROW = {"s": pa.int16(), "i": pa.int32(), "f": pa.float32(), "d": pa.decimal128(9, 2), "t": pa.date32()}
+WIDER = {
+    "s": pa.int32(),
+    "i": pa.float64(),
+    "f": pa.float64(),
+    "d": pa.decimal128(12, 3),
+    "t": pa.timestamp("us"),
+}
+WIDENED = {
+    "s": (1 << 20, "int"),
+    "i": (0.5, "double"),
+    "f": (0.1, "double"),
+    "d": (Decimal("123456789.125"), "decimal(12,3)"),
+    "t": (datetime(2024, 1, 2, 3), "timestamp_ntz"),
+}
+"""By column: a value that only the wider type holds, and that type."""
+
+
+def test_columns_widen_as_their_files_types_do(landed, autoload, rows, spark):
+    first = {"s": 1, "i": 1, "f": 0.5, "d": Decimal("1.25"), "t": date(2024, 1, 1)}
+    then = {name: value for name, (value, _) in WIDENED.items()}
+    options = {"schema_evolution_mode": "addNewColumnsWithTypeWidening"}
+    folder = landed(a__parquet=parquet(first, pa.schema(NARROW)))
+    autoload(folder, "parquet", **options)
+    landed(b__parquet=parquet(then, pa.schema(WIDER)))
+    result = autoload(folder, "parquet", **options)
+    kept = first | {"t": datetime(2024, 1, 1), "_rescued_data": None}
+    assert sorted(rows(result), key=lambda r: r["s"]) == [kept, then | {"_rescued_data": None}]
+    held = {
+        f.name: f.dataType.simpleString() for f in spark.read.format("delta").load(str(result.path)).schema
+    }
+    assert {name: held[name] for name in WIDENED} == {name: kind for name, (_, kind) in WIDENED.items()}
+
+
+def test_columns_of_types_that_a_table_has_to_be_asked_for_join_it(landed, autoload, rows):
+    folder = landed(a__json='{"id":1}')
+    autoload(folder, "json", schema_hints="id INT")
+    landed(b__json='{"id":2,"t":["2024-01-01T01:02:03"],"v":{"x":1}}')
+    result = autoload(folder, "json", schema_hints="id INT, t ARRAY<TIMESTAMP_NTZ>, v VARIANT")
+    found = {row["id"]: (row["t"], row["v"] and json.loads(row["v"].toJson())) for row in rows(result)}
+    assert found == {1: (None, None), 2: ([datetime(2024, 1, 1, 1, 2, 3)], {"x": 1})}
 
 
 def test_each_version_of_the_schema_is_readable_and_names_what_caused_it(landed, autoload, tmp_path):

@@ -5,6 +5,7 @@ import datetime
 import gzip
 import io
 import json
+import lzma
 
 import fastavro
 import pyarrow as pa
@@ -46,6 +47,8 @@ WHOLE = {
         "zipped__json__gz": gzip.compress(LINES.encode()),
         "gzip_under_another_name__json": gzip.compress(LINES.encode()),
         "bz2__json__bz2": bz2.compress(LINES.encode()),
+        "xz__json__xz": lzma.compress(LINES.encode()),
+        "lz4__json__lz4": pa.compress(LINES.encode(), "lz4", asbytes=True),
         "zstd__json__zst": pa.compress(LINES.encode(), "zstd", asbytes=True),
         "bom__json": "\ufeff" + LINES,
         "utf16__json": LINES.encode("utf-16"),

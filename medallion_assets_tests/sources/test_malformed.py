@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from medallion_assets import bad_records, copy_into
 from medallion_assets.delta import log
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.errors import MalformedRecord
@@ -146,12 +147,30 @@ def test_failfast_stops_with_file_and_record_and_nothing_moves(landed, autoload,
     assert not (lake.root / "web" / "bronze" / "t").exists()
 
 
-def test_a_bad_records_path_gets_path_record_and_reason(landed, autoload, tmp_path):
-    autoload(landed(a__json=BROKEN), "json", bad_records_path=str(tmp_path / "bad"))
-    (part,) = [p for p in (tmp_path / "bad").glob("*/bad_records/part-*") if p.stat().st_size]
-    found = json.loads(part.read_text())
-    assert (found["record"], found["reason"]) == ("broken", "malformed JSON")
-    assert found["path"].endswith("a.json")
+def test_a_bad_records_path_has_a_folder_for_each_batch_beside_the_corrupt_column(
+    landed, autoload, rows, tmp_path, spark
+):
+    people = "customer_id,registration_date\n"
+    folder = landed(a__csv=f"{people}1,2023-01-03\n2,NOT_A_DATE\n", b__csv=f"{people}3,2023-02-30\n4\n",
+                    c__csv=f"{people}5,2023-01-05\n", d__csv=f"{people}6,soon\n")  # fmt: skip
+    options = {"malformed": "PERMISSIVE", "bad_records_path": str(tmp_path / "bad")}
+    schema = "customer_id STRING, registration_date DATE"
+    result = autoload(folder, "csv", schema=schema, max_files_per_trigger=1, **options)
+    wrong = ["2,NOT_A_DATE", "3,2023-02-30", "4", "6,soon"]
+    assert sorted(r["_corrupt_record"] for r in rows(result) if r["_corrupt_record"]) == wrong
+    found = bad_records(tmp_path / "bad", spark)
+    assert sorted(found.select("record").toPandas()["record"]) == wrong
+    assert found.select("batch").distinct().count() == 3
+    told = {(r["path"], r["reason"]): r["count"] for r in found.groupBy("path", "reason").count().collect()}
+    of_a_date = "does not fit the schema: registration_date"
+    short = "malformed CSV: not as many cells as the header"
+    assert told == {("a.csv", of_a_date): 1, ("b.csv", of_a_date): 1, ("b.csv", short): 1,
+                    ("d.csv", of_a_date): 1}  # fmt: skip
+    select = ("customer_id", "TO_DATE(registration_date, 'yyyy-MM-dd') AS day")
+    copied = copy_into("copied", folder, "csv", select=select, spark=spark, **options)
+    assert copied.load.rows_unaccounted == 0
+    assert bad_records(tmp_path / "bad", spark).where("batch LIKE '%-default.bronze.copied-%'").count() == 4
+    assert bad_records(tmp_path / "none", spark).columns == found.columns
 
 
 PLACED = {

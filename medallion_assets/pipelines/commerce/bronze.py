@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets import stream
+from medallion_assets import Layout, stream
 from medallion_assets.pipelines.commerce.pipeline import commerce
 
 CUSTOMER = (
@@ -12,7 +12,7 @@ CUSTOMER = (
 )
 
 
-@commerce.bronze()
+@commerce.bronze(layout=Layout(comment="Customers as delivered, bronze layer"))
 def customers_batch(
     files: DataFrame = commerce.copy_into("customers", format="csv", merge_schema=True),
 ) -> DataFrame:

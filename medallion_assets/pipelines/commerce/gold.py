@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets import stream
-from medallion_assets.pipelines.commerce import silver
+from medallion_assets.pipelines.commerce import bronze, silver
 from medallion_assets.pipelines.commerce.pipeline import commerce
 
 
@@ -16,6 +16,14 @@ def orders_per_window(
     window = F.window("order_time", "30 seconds").alias("window")
     sums = F.count("*").alias("orders"), F.sum("total_amount").alias("total_amount")
     return orders.groupBy(window, "customer_id").agg(*sums)
+
+
+@commerce.gold(output_mode="update", unique_by=("window", "customer_id"), row_count_column="count")
+def orders_counts(
+    orders: DataFrame = stream(bronze.orders_autoloader, event_time="processing_time", watermark="1 minute"),
+) -> DataFrame:
+    """One row per customer and 30 seconds of processing time, with the orders that arrived then."""
+    return orders.groupBy(F.window("processing_time", "30 seconds").alias("window"), "customer_id").count()
 
 
 @commerce.gold(output_mode="incremental", row_count_column="orders")

@@ -28,9 +28,9 @@ def customers(delivered: DataFrame = stream(bronze.customers_batch)) -> DataFram
 )
 def orders_enriched(
     orders: DataFrame = stream(bronze.orders_autoloader),
-    customers: DataFrame = static(customers, on="customer_id", unmatched="retry"),
+    customers: DataFrame = static(customers, on="customer_id", unmatched="keep"),
 ) -> DataFrame:
-    """One row per order, with its customer as known when it came; one of an unknown customer waits."""
+    """One row per order, with its customer as known when it came; of an unknown customer with NULL."""
     now = customers.where("__END_AT IS NULL").select("customer_id", "first_name", "last_name", "city",
                                                      "customer_segment")  # fmt: skip
     # Casts that fail give NULL and break a rule; Spark's default would fail the whole stream.

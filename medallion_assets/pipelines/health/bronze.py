@@ -1,6 +1,7 @@
 """Health's records as they landed."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.pipelines.health.pipeline import health
 
@@ -13,8 +14,8 @@ def recordings(
         "recordings", format="json", schema=RECORDING, schema_hints="time DOUBLE"
     ),
 ) -> DataFrame:
-    """One row per heart-rate recording, as it landed."""
-    return files
+    """One row per heart-rate recording, as it landed, with the time and file it came in."""
+    return files.withColumns({"receipt_time": F.current_timestamp(), "source_file": F.col("_source_file")})
 
 
 @health.bronze()

@@ -1,6 +1,7 @@
 """School's records as they landed."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.pipelines.school.pipeline import school
 
@@ -16,8 +17,8 @@ COURSE = "course_id STRING, title STRING, instructor STRING, category STRING, pr
 def enrollments(
     files: DataFrame = school.landing("enrollments", format="json", schema=ENROLLMENT),
 ) -> DataFrame:
-    """One row per enrollment record, as it landed."""
-    return files
+    """One row per enrollment record, as it landed, with the time and file it came in."""
+    return files.withColumns({"arrival_time": F.current_timestamp(), "source_file": F.col("_source_file")})
 
 
 @school.bronze()

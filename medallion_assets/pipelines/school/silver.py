@@ -18,7 +18,7 @@ def students(delivered: DataFrame = stream(bronze.students)) -> DataFrame:
     unique_by="enroll_id",
     expectations=[
         expect("positive_quantity", "quantity > 0"),
-        expect("readable_time", "enroll_time IS NOT NULL"),
+        expect("readable_time", "formatted_timestamp IS NOT NULL"),
     ],
 )
 def enrollments(
@@ -28,6 +28,6 @@ def enrollments(
     """One row per enrollment, with the e-mail of the student who made it; one of an unknown student waits."""
     joined = raw.join(F.broadcast(students.select("student_id", "email")), "student_id", "left")
     # Casts that fail give NULL and break a rule; Spark's default would fail the whole stream.
-    time = F.col("enroll_timestamp").try_cast("timestamp").alias("enroll_time")
-    return joined.select("enroll_id", "student_id", "email", time, "quantity", "courses", "_source_file",
+    time = F.col("enroll_timestamp").try_cast("timestamp").alias("formatted_timestamp")
+    return joined.select("enroll_id", "quantity", "student_id", "email", time, "courses", "_source_file",
                          "_source_modified_at")  # fmt: skip

@@ -1,0 +1,60 @@
+"""Bad records as files beside the quarantine, a folder for each micro-batch, and their reader."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import no_pattern
+from medallion_assets.session import start_session
+from medallion_assets.session.frames import frame_of
+from medallion_assets.settings import current_settings
+from medallion_assets.sources.ledger import Entry
+from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.storage import storage_of
+
+FOLDER = "bad_records"
+COLUMNS = "path STRING, record STRING, reason STRING"
+
+
+def write_bad_records(
+    bad: DataFrame, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
+) -> None:
+    """Write ``<bad_records_path>/<batch>/bad_records/part-*``: JSON lines of path, record and reason.
+
+    The batch's folder is named by when discovery saw its last file (``yyyyMMddTHHmmss``), the table, and the
+    version of the ledger the batch ends at: no other batch writes it, and the same batch, taken again after
+    a crash, writes it anew.
+    """
+    seen = max(file.discovered_at for file in files)
+    batch = f"{seen:%Y%m%dT%H%M%S}-{place.key.replace('/', '.')}-{transaction.batch_id}"
+    # A relative path lies in the pipeline's folder of the lake.
+    target = place.path.parent.parent / place.source.bad_records_path / batch / FOLDER
+    told = bad.selectExpr("_source_file AS path", "_raw AS record", "_reason AS reason")
+    told.write.mode("overwrite").json(str(target))
+
+
+def bad_records(folder: str | Path, spark: SparkSession | None = None) -> DataFrame:
+    """Return the records that loads wrote to a ``bad_records_path``, none where there is no such folder.
+
+    ``bad_records(folder).groupBy("path", "reason").count()`` are their statistics.
+
+    Args:
+        folder: The path, absolute or from the working folder; a relative ``bad_records_path`` lies in
+            ``<lake>/<pipeline>``.
+        spark: The session to use; the project's own is started where it is None.
+
+    Returns:
+        ``path`` (the landing file), ``record`` (its text), ``reason`` and ``batch`` (the batch's folder), all
+        STRING.
+    """
+    session = spark or start_session(current_settings())
+    storage = storage_of(str(folder))
+    batches = [f"{batch.path}/{FOLDER}" for batch in storage.list(str(Path(folder).absolute()))]
+    written = [no_pattern(path) for path in batches if storage.stat(path)]
+    if not written:
+        return frame_of(session, [], f"{COLUMNS}, batch STRING")
+    read = session.read.schema(COLUMNS).json(written)
+    return read.withColumn("batch", F.element_at(F.split("_metadata.file_path", "/"), -3))
