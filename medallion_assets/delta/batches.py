@@ -171,6 +171,12 @@ def newest_flows(path: Path, upto: int | None = None) -> dict[str, dict[str, Any
     return {}
 
 
+def table_of_quarantine(quarantine: Path) -> str:
+    """Return the key of the table whose refused rows a quarantine holds; empty where no commit says so."""
+    told = (log.commit_metadata_of(info).get("table") for info in log.newest_commits(quarantine))
+    return str(next(filter(None, told), ""))
+
+
 def is_of_notebook(path: Path) -> bool:
     """Return true where a notebook's load fills the table, and no run of a declared table does."""
     state = newest_flows(path).get("", {})

@@ -11,6 +11,7 @@ from medallion_assets.delta.rollback import check_format
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source
 from medallion_assets.sources import file_status as outcomes
+from medallion_assets.sources.load_target import LAYERS
 from medallion_assets.sources.walking import location_of
 from medallion_assets.storage.lease import held
 
@@ -62,12 +63,15 @@ class Lake:
 
 
 def quarantine_name(table: Table) -> str:
-    """Return the quarantine's name: the table's own, or with its layer where a table upstream has the same.
+    """Return the quarantine's name: the table's own, or with its layer where a lower layer has the same.
 
     Two tables never share one: two writers on a local Delta table can overwrite each other's commits.
     """
     # A flow's refused rows stand with those of the table it goes into.
-    taken = {up.name for up in _ancestors(table.registry.get(table.key, table))}
+    table = table.registry.get(table.key, table)
+    lower = LAYERS[: LAYERS.index(table.layer)]
+    beside = (other for other in table.registry.values() if other.layer in lower)
+    taken = {other.name for other in (*_ancestors(table), *beside)}
     return f"{table.layer}_{table.name}" if table.name in taken else table.name
 
 

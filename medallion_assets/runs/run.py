@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from medallion_assets.declare.errors import CheckpointDamaged, CheckpointMismatch
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import Batch, is_of_notebook
+from medallion_assets.delta.batches import Batch, is_of_notebook, table_of_quarantine
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger
@@ -81,7 +81,7 @@ def refresh(
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
     with sole_writer(table, lake), log.read_once():
-        _refuse_of_notebook(table, lake)
+        _refuse_of_others(table, lake)
         take_arrivals(table, lake)
         if again:
             take_arrivals(table, lake, again)
@@ -91,7 +91,14 @@ def refresh(
     return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
 
 
-def _refuse_of_notebook(table: Table, lake: Lake) -> None:
+def _refuse_of_others(table: Table, lake: Lake) -> None:
+    quarantine = lake.quarantine(table)
+    if (holder := table_of_quarantine(quarantine)) not in ("", table.key):
+        raise CheckpointMismatch(
+            f"{table.key}: the quarantine at {quarantine} holds records of {holder}, and two tables that "
+            "share one can undo each other's entries. Nothing was read or written: declare the table under "
+            "another name, or load the other one into a table of another name."
+        )
     # A ledger of its own, once begun, would keep the notebook from its table as well.
     if is_of_notebook(lake.path(table)):
         raise CheckpointMismatch(

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import LANDING, UPSTREAM, newest_flows
+from medallion_assets.delta.batches import LANDING, UPSTREAM, newest_flows, table_of_quarantine
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
@@ -147,8 +147,8 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
     """Raise where what else fills the table could not be told from this load.
 
     Raises:
-        SourceError: A declared table has the name, or the table's files are of another landing place, whose
-            names are relative to another folder.
+        SourceError: Another table has the name or the quarantine, or the table's files are of another landing
+            place, whose names are relative to another folder.
     """
     flows, (pipeline, layer, name) = newest_flows(place.path), place.key.split("/")
     state = flows.get("", {})
@@ -159,6 +159,12 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
             f"{place.key} is filled by its declaration in the pipeline {pipeline}, whose runs account for "
             "every row by a file ledger or upstream of their own. Nothing was read or written: load into a "
             "table of another name, or have the files land where the declared table reads."
+        )
+    if table_of_quarantine(place.quarantine) not in ("", place.key):
+        raise SourceError(
+            f"{place.key}: the quarantine at {place.quarantine} holds records of "
+            f"{table_of_quarantine(place.quarantine)}, and two tables that share one can undo each other's "
+            "entries. Nothing was read or written: load into a table of another name."
         )
     told = state.get(LANDING)
     if not told or told == landing_of(place):

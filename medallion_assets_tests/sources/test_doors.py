@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.loaders import compare
+from medallion_assets.declare import Pipeline, expect, stream
+from medallion_assets.declare.errors import CheckpointMismatch
 from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.runs.run import refresh
 from medallion_assets.sources import autoload_to_table, copy_into, create_table_as
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.errors import SourceError, TableLost
 from medallion_assets.sources.ledger import rows as ledger_rows
+from medallion_assets_tests.shop import orders_of
 
 pytestmark = pytest.mark.spark
 ODD = [
@@ -217,3 +221,26 @@ def test_the_three_loaders_called_again_and_after_one_file_more_read_what_the_pa
     assert found == [(loader, *call) for loader, calls in loaders.items() for call in calls]
     page = Path("docs/doors.md").read_text()
     assert all(f"| {loader} | {call} |" in page for loader, call, *_ in found)
+
+
+def test_two_tables_never_share_a_quarantine(landed, autoload, refused, lake, spark):
+    web = Pipeline("web")
+    orders = orders_of(web, path=str(landed(**{"o/a.json": '{"id": 1, "total": 2}'}) / "o"))
+
+    @web.silver(expectations=[expect("large", "id > 5")])
+    def t(orders=stream(orders)):
+        """Large orders."""
+        return orders.select("id")
+
+    first = autoload(landed(**{"n/a.json": "broken"}) / "n", "json")
+    refresh(orders, lake, lambda: spark)
+    with pytest.raises(CheckpointMismatch, match=r"holds records of web/bronze/t, .* another name"):
+        refresh(t, lake, lambda: spark)
+    assert [text for text, _ in refused(first)] == ["broken"]
+    shutil.rmtree(first.quarantine)
+    assert refresh(t, lake, lambda: spark).total("quarantined") == 1
+    with pytest.raises(SourceError, match=r"holds records of web/silver/t, .* another name"):
+        autoload(landed(**{"n/b.json": "broken too"}) / "n", "json")
+    assert lake.quarantine(t).name == "t"
+    assert lake.quarantine(orders_of(web, name="t")).name == "t"
+    assert lake.quarantine(t).name == "silver_t"
