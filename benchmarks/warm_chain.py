@@ -45,7 +45,12 @@ def bare(spark, folder):
     stream(joined.select("device_id", "mrn", "name", at, "heartrate"), folder, "silver")
     rows = spark.readStream.format("delta").load(str(lake / "silver"))
     by_day = rows.groupBy("mrn", "name", F.to_date("time").alias("date"))
-    stream(by_day.agg(F.avg("heartrate").alias("heartrate"), F.count("*").alias("recordings")), folder, "gold", "complete")
+    stream(
+        by_day.agg(F.avg("heartrate").alias("heartrate"), F.count("*").alias("recordings")),
+        folder,
+        "gold",
+        "complete",
+    )
 
 
 def processor_seconds(jvm):

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from medallion_assets.declare.pipeline import Pipeline, chosen, upstream_first
+from medallion_assets.declare.triggers import timings_of
 from medallion_assets.operations import VERBS, VerbRequest, VerbResult, carry_out
 from medallion_assets.orchestration.assets import as_asset, external_specs, gates, lake_status
 from medallion_assets.orchestration.events import materializations
@@ -99,10 +100,14 @@ def _row(result: VerbResult) -> list[str]:
 
 
 class StreamConfig(dg.Config):
-    """How a streaming run goes: seconds between micro-batches, and after how many it ends (0: never)."""
+    """How a streaming run goes: seconds between micro-batches, and after how many it ends (0: never).
+
+    ``triggers`` has, by table, ``availableNow``, ``once`` or a processing time of its own, as ``1 minute``.
+    """
 
     every_seconds: float = 10.0
     for_seconds: float = 0.0
+    triggers: dict[str, str] = {}  # noqa: RUF012
 
 
 def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
@@ -118,7 +123,9 @@ def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
         clock.daemon = True
         if config.for_seconds:
             clock.start()
-        for moment in stream_tables(tables, place, spark.starter(stays=True), config.every_seconds, stop):
+        timings = timings_of(tables, (f"{name}={text}" for name, text in config.triggers.items()))
+        session = spark.starter(stays=True)
+        for moment in stream_tables(tables, place, session, config.every_seconds, stop, timings):
             if moment.outcome.error:
                 context.log.warning(moment.outcome.error)
             for event in materializations(moment.outcome, place, moment.latency_seconds):
