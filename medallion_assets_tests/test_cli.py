@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from medallion_assets.cli import app
 from medallion_assets.declare.pipeline import chosen
+from medallion_assets.definitions import defs
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.reports.show import console
 from medallion_assets.runs.streaming import running_streams, stream_tables
@@ -116,6 +117,27 @@ def test_status_and_history_show_what_a_table_holds(medallion, students):
     assert "school/bronze/students" in shown
     assert "not run yet" in shown, "of the tables beside it"
     assert all(word in medallion("history", "school/bronze/students").output for word in ("WRITE", "version"))
+
+
+NUMBERS = {
+    "taken_up_to", "upstream_at", "days_left", "quarantined", "log_bytes", "watermark", "open_windows",
+    "rows_in_open_windows", "state_bytes", "checkpoint_bytes",
+}  # fmt: skip
+
+
+def test_doctor_prints_its_numbers_as_words_as_json_and_in_the_launchpad(medallion, students):
+    told = medallion("doctor", "school/silver/students", "--json")
+    (found,) = json.loads(told.output)
+    assert set(found["found"]) == NUMBERS
+    assert (found["found"]["upstream_at"], found["found"]["days_left"]) == (0, 30.0)
+    assert all(
+        name in medallion("doctor", "school/silver/students").output for name in ("upstream_at", "30.0")
+    )
+    config = {"ops": {"do_doctor": {"config": {"tables": ["school/silver/students"]}}}}
+    done = defs.resolve_job_def("doctor").execute_in_process(run_config=config, raise_on_error=False)
+    (told,) = [e for e in done.all_events if e.event_type_value == "ASSET_OBSERVATION"]
+    observed = told.asset_observation_data.asset_observation.metadata["numbers"].value
+    assert observed["school/silver/students"] == found["found"]
 
 
 def test_a_reset_lists_what_it_would_delete_and_with_yes_deletes_it_and_no_landing_file(

@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
@@ -24,7 +25,6 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VerbRequest
 from medallion_assets.reports import show
 from medallion_assets.runs.run import run_tables
-
 
 Triggers = Annotated[
     list[str] | None,
@@ -120,10 +120,8 @@ def stop(
         return
     left = stop_streams(lake, found, seconds_of(wait))
     words = ("still in a micro-batch", "stopped")
-    show.table("Streams", [
-        {"stream": s.name, "process": s.process, "host": s.host, "since": s.since, "tables": ", ".join(s.tables),
-         "": words[s not in left]} for s in found
-    ])  # fmt: skip
+    rows = [asdict(s) | {"tables": ", ".join(s.tables), "": words[s not in left]} for s in found]
+    show.table("Streams", rows)
     raise typer.Exit(1 if left else 0)
 
 
