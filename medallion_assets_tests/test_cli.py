@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -11,7 +13,11 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
+from medallion_assets.declare.pipeline import chosen
+from medallion_assets.definitions import defs
+from medallion_assets.pipelines import PIPELINES
 from medallion_assets.reports.show import console
+from medallion_assets.runs.streaming import running_streams, stream_tables
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ def test_a_run_that_cannot_start_spark_exits_1_and_names_the_tables(medallion):
 
 def test_status_as_json_has_its_public_keys(medallion):
     found = json.loads(medallion("status", "--json").output)
-    assert len(found) == 22
+    assert len(found) == 23
     assert set(found[0]) == {
         "pipeline",
         "layer",
@@ -113,6 +119,27 @@ def test_status_and_history_show_what_a_table_holds(medallion, students):
     assert all(word in medallion("history", "school/bronze/students").output for word in ("WRITE", "version"))
 
 
+NUMBERS = {
+    "taken_up_to", "upstream_at", "days_left", "quarantined", "log_bytes", "watermark", "open_windows",
+    "rows_in_open_windows", "state_bytes", "checkpoint_bytes",
+}  # fmt: skip
+
+
+def test_doctor_prints_its_numbers_as_words_as_json_and_in_the_launchpad(medallion, students):
+    told = medallion("doctor", "school/silver/students", "--json")
+    (found,) = json.loads(told.output)
+    assert set(found["found"]) == NUMBERS
+    assert (found["found"]["upstream_at"], found["found"]["days_left"]) == (0, 30.0)
+    assert all(
+        name in medallion("doctor", "school/silver/students").output for name in ("upstream_at", "30.0")
+    )
+    config = {"ops": {"do_doctor": {"config": {"tables": ["school/silver/students"]}}}}
+    done = defs.resolve_job_def("doctor").execute_in_process(run_config=config, raise_on_error=False)
+    (told,) = [e for e in done.all_events if e.event_type_value == "ASSET_OBSERVATION"]
+    observed = told.asset_observation_data.asset_observation.metadata["numbers"].value
+    assert observed["school/silver/students"] == found["found"]
+
+
 def test_a_reset_lists_what_it_would_delete_and_with_yes_deletes_it_and_no_landing_file(
     medallion, students, lake
 ):
@@ -131,6 +158,51 @@ def test_all_files_of_a_set_land_at_once(medallion, lake):
     assert medallion("land", "commerce", "--all").exit_code == 0
     assert len(list(lake.settings.landing.glob("commerce/orders/*.json"))) == 20
     assert "landed" not in medallion("land", "commerce", "--all").output
+
+
+def test_files_that_land_one_by_one_end_with_the_year(medallion, lake):
+    for _ in range(2):
+        done = medallion("land", "health", "--continuous", "--every", "0")
+        assert done.exit_code == 0, done.output
+        assert len(list(lake.settings.landing.glob("health/recordings/*.json"))) == 12
+    assert "landed" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("run school --trigger often", "neither availableNow nor once"),
+        ("run school --trigger continuous", "cannot write Delta tables"),
+        ("run school --trigger 10s", "is for `medallion stream`"),
+        ("run school --trigger school/gold/nothing=once", "no table of these is called"),
+        ("stream school --trigger school.bronze.students=often", "neither availableNow nor once"),
+    ],
+)
+def test_a_trigger_that_cannot_be_is_a_usage_error_that_says_why(medallion, words, told):
+    done = medallion(*words.split())
+    assert done.exit_code == 2
+    assert told in done.output
+
+
+def test_stop_ends_every_stream_of_these_tables_and_names_it(medallion, lake, no_spark):
+    assert "no stream is running" in medallion("stop").output
+    running = [
+        threading.Thread(target=list, args=(stream_tables(tables, lake, no_spark, 60, threading.Event()),))
+        for tables in (chosen(PIPELINES, ["school"]), chosen(PIPELINES, ["health"]))
+    ]
+    for thread in running:
+        thread.start()
+    deadline = time.monotonic() + 30
+    while len(running_streams(lake)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    done = medallion("stop", "school", "--wait", "30s")
+    running[0].join(30)
+    assert (done.exit_code, [thread.is_alive() for thread in running]) == (0, [False, True])
+    assert all(word in done.output for word in ("school/gold", "stopped", str(os.getpid())))
+    assert "health/gold" not in done.output
+    assert "health/gold" in medallion("stop").output
+    running[1].join(30)
+    assert running_streams(lake) == []
 
 
 def test_a_refresh_with_nothing_new_starts_no_spark_and_bronze_is_not_rebuilt(medallion):

@@ -2,21 +2,28 @@
 
 import threading
 import time
+from collections import Counter
+from dataclasses import replace
 
 import dagster as dg
 import pytest
 
+from medallion_assets.declare import Pipeline
+from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.declare.pipeline import chosen
+from medallion_assets.declare.triggers import timings_of
 from medallion_assets.definitions import defs
+from medallion_assets.orchestration.build import build_definitions
 from medallion_assets.orchestration.events import announced
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
+from medallion_assets.runs import streaming
 from medallion_assets.runs.run import run_tables
 from medallion_assets.runs.streaming import stream_tables
 from medallion_assets.simulators import land
 from medallion_assets.sources.errors import seconds_of
 from medallion_assets.storage.lease import held
-from medallion_assets_tests.shop import chain, totals_file
+from medallion_assets_tests.shop import chain, orders_of, totals_file
 
 BRONZE = "school/bronze/courses"
 
@@ -37,6 +44,62 @@ def test_a_stop_ends_the_stream_though_nothing_ever_landed(lake, no_spark):
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
     assert list(stream_tables(chosen(PIPELINES, ["school"]), lake, no_spark, 0.05, stop)) == []
+
+
+def test_each_table_of_a_stream_is_taken_at_the_processing_time_of_its_own(lake, no_spark, monkeypatch):
+    stop, taken = threading.Event(), Counter()
+    bronze, sales, _ = tables = chain()
+    tables = (bronze, replace(sales, trigger="1 hour"), tables[2])
+
+    def counted(due, *others, **named):
+        taken.update(table.key for table in due)
+        return run_tables(due, *others, **named)
+
+    monkeypatch.setattr(streaming, "run_tables", counted)
+    threading.Timer(1, stop.set).start()
+    timings = timings_of(tables, ["availableNow", "shop.gold.totals=200ms", f"{sales.key}=1 hour"])
+    assert list(stream_tables(tables, lake, no_spark, 0.05, stop, timings)) == []
+    assert taken[sales.key] == 1
+    assert 2 <= taken["shop/gold/totals"] <= 6 < taken[bronze.key]
+    assert timings_of(tables)[sales.key].every_seconds == 3600, "as it declares"
+
+
+def test_a_trigger_that_cannot_be_is_told_as_the_declaration_loads():
+    shop = Pipeline("shop")
+    with pytest.raises(DeclarationError, match=r"test_streaming.py:\d+: shop/bronze/orders: Spark's contin"):
+
+        @shop.bronze(trigger="continuous")
+        def orders(files=shop.landing("orders", format="json")):  # noqa: B008
+            """One row per order."""
+
+
+@pytest.mark.spark
+def test_a_trigger_of_one_table_says_into_how_many_micro_batches_its_files_go(lake, drop, spark, monkeypatch):
+    shop = Pipeline("shop")
+    table = orders_of(shop, max_files_per_trigger=1)
+
+    def landed(turn):
+        for number in range(3):
+            drop("shop/orders", f"{turn}-{number}.json", totals_file(5, start=turn * 3 + number))
+
+    def batches(of, asked=()):
+        (outcome,) = run_tables([of], lake, lambda: spark, timings=timings_of([of], asked) if asked else None)
+        return len(outcome.refresh.batches)
+
+    landed(0)
+    assert batches(table) == 3
+    landed(1)
+    assert batches(table, ["once", "availableNow", f"{table.key}=once"]) == 1
+    landed(2)
+    assert batches(replace(table, trigger="once")) == 1
+    landed(3)
+    monkeypatch.setenv("MEDALLION_LAKE", str(lake.root))
+    config = {"ops": {"shop__bronze__orders": {"config": {"trigger": "once"}}}}
+    job = build_definitions([shop]).resolve_job_def("shop_chain")
+    done = job.execute_in_process(run_config=config)
+    (event,) = done.get_asset_materialization_events()
+    assert event.materialization.metadata["micro_batches"].value == 1
+    assert event.materialization.metadata["rows_written"].value == 3
 
 
 @pytest.mark.spark
@@ -166,7 +229,9 @@ def test_the_streaming_job_tells_of_each_micro_batch_while_it_runs(lake, spark, 
     land("school", lake.settings.landing, 1)
     for name, value in (("MEDALLION_LAKE", lake.root), ("MEDALLION_LANDING", lake.settings.landing)):
         monkeypatch.setenv(name, str(value))
-    config = {"ops": {"keep_up_school": {"config": {"every_seconds": 1, "for_seconds": 1}}}}
+    own = {"school/bronze/enrollments": "once", "school/silver/enrollments": "1h"}
+    config = {"every_seconds": 1, "for_seconds": 1, "triggers": own}
+    config = {"ops": {"keep_up_school": {"config": config}}}
     done = defs.resolve_job_def("school_stream").execute_in_process(run_config=config)
     told = {e.asset_key.to_user_string() for e in done.get_asset_materialization_events()}
     assert done.success

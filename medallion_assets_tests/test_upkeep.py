@@ -60,6 +60,9 @@ def test_doctor_names_the_verb_for_each_illness(drop, refreshed, look, do, lake,
     drop("shop/orders", "a.json", orders_file((1, 5)))
     refreshed(*tables)
     assert [look("doctor", t).does for t in tables] == ["well"] * 3
+    kept = "('delta.logRetentionDuration' = 'interval 2 weeks 12 hours')"
+    spark.sql(f"ALTER TABLE delta.`{lake.path(tables[0])}` SET TBLPROPERTIES {kept}")
+    assert look("doctor", tables[1]).found["days_left"] == 14.5
     do("reset_checkpoint", tables[1])
     told = look("doctor", tables[1])
     assert told.well

@@ -1,6 +1,7 @@
 """What a person asks of tables beyond a run: seen in the tables, their files and what is told."""
 
 import json
+from datetime import datetime, timezone
 from functools import partial
 
 import pytest
@@ -9,7 +10,7 @@ from medallion_assets.declare import Pipeline, expect
 from medallion_assets.delta import log
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quarantine.choice import QuarantineFilter
-from medallion_assets_tests.shop import chain, orders_file, orders_of
+from medallion_assets_tests.shop import chain, json_lines, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
 shop_with = partial(chain, gold="complete")
@@ -108,6 +109,29 @@ def test_reprocessed_files_replace_what_they_gave_all_the_way_down(drop, refresh
     refused = do("reprocess", tables[0], since="2020-01-01")
     assert not refused.well
     assert "b.json" in refused.does
+
+
+def test_files_are_chosen_for_reprocessing_by_when_they_arrived_or_by_when_their_rows_happened(
+    drop, refreshed, do
+):
+    orders = orders_of(Pipeline("shop"), schema="id INT, at STRING")
+    arrived = [datetime.now(timezone.utc)]
+    for number, day in enumerate(("2026-01-01", "2026-02-01T10:00:00Z", "no day")):
+        drop("shop/orders", f"{number}.json", json_lines({"id": number, "at": day}, {"id": 9, "at": None}))
+        refreshed(orders)
+        arrived.append(datetime.now(timezone.utc))
+
+    def chosen(since, until, event_time=""):
+        asked = {"since": str(since), "until": str(until), "event_time": event_time}
+        return do("reprocess", orders, dry_run=True, **asked).found.get("files", 0)
+
+    assert chosen(arrived[1], arrived[2]) == 1
+    assert (chosen(arrived[1], ""), chosen("", arrived[1]), chosen("", "")) == (2, 1, 3)
+    assert chosen("2026-01-01", "2026-01-02", "at") == 1
+    assert chosen("2026-01-01T00:00:00.000001", "2026-02-01T10:00:00Z", "at") == 0
+    assert chosen("2026-01-02", "", "try_cast(substr(at, 1, 10) AS DATE)") == 1
+    told = do("reprocess", orders, since="2026-01-01", until="2026-01-02", event_time="at")
+    assert (told.found["records_before"], told.found["records_now"]) == (2, 2)
 
 
 def test_a_reprocessing_that_died_before_its_batch_does_not_double(drop, refreshed, do, rows_of, lake, spark):

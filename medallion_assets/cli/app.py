@@ -93,7 +93,9 @@ def land(
     pipeline: str,
     files: Annotated[int, typer.Option(help="How many more files.")] = 1,
     all_: Annotated[bool, typer.Option("--all", help="All remaining files of the set.")] = False,
-    continuous: Annotated[bool, typer.Option(help="One more file every few seconds, until stopped.")] = False,
+    continuous: Annotated[
+        bool, typer.Option(help="One more file every few seconds, to the end of the set or until stopped.")
+    ] = False,
     every: Annotated[float, typer.Option(help="Seconds between files with --continuous.")] = 5.0,
     faults: Annotated[bool, typer.Option(help="Broken records among the good ones.")] = False,
     seed: int = 0,
@@ -101,13 +103,13 @@ def land(
     """Let simulated files arrive in a pipeline's landing zones."""
     from medallion_assets.simulators import SIMULATORS
     from medallion_assets.simulators.arrivals import land as land_files
-    from medallion_assets.simulators.arrivals import land_forever
+    from medallion_assets.simulators.arrivals import land_in_turn
 
     if pipeline not in SIMULATORS:
         refuse(f"no simulator for {pipeline!r}; there are: {', '.join(SIMULATORS)}")
     landing = current_settings().landing
     if continuous:
-        batches = land_forever(pipeline, landing, every, seed, faults)
+        batches = land_in_turn(pipeline, landing, every, seed, faults)
     else:
         batches = iter([land_files(pipeline, landing, None if all_ else files, seed, faults)])
     try:

@@ -4,40 +4,54 @@ import keyword
 import re
 import signal
 import threading
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from jinja2 import Environment, StrictUndefined
 
 from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
 from medallion_assets.cli.verbs import do_to_each
+from medallion_assets.declare.errors import DeclarationError, UnknownTable
 from medallion_assets.declare.table import Table
-from medallion_assets.delta.stream import Trigger
+from medallion_assets.declare.triggers import Timing, timings_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VerbRequest
 from medallion_assets.reports import show
 from medallion_assets.runs.run import run_tables
 
+Triggers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trigger", help="availableNow, once, or a processing time as 10s; TABLE=TRIGGER for one table."
+    ),
+]
+
 
 @app.command()
-def run(
-    names: Names = None,
-    trigger: Annotated[
-        str, typer.Option(help="availableNow, or once: all in one micro-batch.")
-    ] = "availableNow",
-) -> None:
+def run(names: Names = None, trigger: Triggers = None) -> None:
     """Load what is new into these tables, upstream first; exit 1 where a table or a blocking check failed."""
-    if trigger not in ("availableNow", "once"):
-        refuse(
-            f"trigger {trigger!r} is neither availableNow nor once; for processing time: medallion stream. "
-            "Spark's continuous trigger is not offered: it cannot write Delta tables, nor batches once."
-        )
-    _run(tables_of(names or []), the_lake(), cast(Trigger, trigger))
+    tables = tables_of(names or [])
+    timings = _timings(tables, trigger)
+    timed = [t for t in trigger or [] if t.rpartition("=")[2] not in ("availableNow", "once")]
+    if timed:
+        refuse(f"{', '.join(timed)} is for `medallion stream`: a run takes what is there, and ends")
+    _run(tables, the_lake(), timings)
+
+
+def _timings(tables: list[Table], asked: list[str] | None) -> Mapping[str, Timing]:
+    """Return each table's trigger; one that cannot be read ends the command."""
+    try:
+        return timings_of(tables, asked or [])
+    except (DeclarationError, UnknownTable) as error:
+        refuse(str(error))
+        raise
 
 
 @app.command()
@@ -48,7 +62,7 @@ def refresh(
     """Load what is new into these tables; with --full rebuild them from all of upstream."""
     tables = tables_of(names or [])
     if not full:
-        _run(tables, the_lake(), "availableNow")
+        _run(tables, the_lake(), timings_of(tables))
     bronze = [table.key for table in tables if table.source]
     if bronze and names:
         refuse(
@@ -64,6 +78,7 @@ def stream(
     every: Annotated[
         str, typer.Option(help="Processing time between micro-batches: 10s, 1m, 500ms.")
     ] = "10s",
+    trigger: Triggers = None,
 ) -> None:
     """Keep these tables up to date in one warm session, until stopped with Ctrl-C or SIGTERM."""
     from medallion_assets.orchestration.events import announced
@@ -73,6 +88,7 @@ def stream(
 
     lake, stop = the_lake(), threading.Event()
     tables = tables_of(names or [])
+    timings = _timings(tables, trigger)
     try:
         wait = seconds_of(every)
     except ValueError as error:
@@ -82,18 +98,39 @@ def stream(
         signal.signal(number, lambda *_: stop.set())
     typer.echo(f"{len(tables)} tables, every {every}; Ctrl-C stops after the micro-batch under way")
     session = partial(start_session, lake.settings, stays=True)
-    for moment in stream_tables(tables, lake, session, wait, stop):
+    for moment in stream_tables(tables, lake, session, wait, stop, timings):
         show.moment(moment)
         announced(moment.outcome, lake, moment.latency_seconds)
     typer.echo("stopped; files that are not loaded yet wait for the next start")
 
 
-def _run(tables: list[Table], lake: Lake, trigger: Trigger) -> None:
+@app.command()
+def stop(
+    names: Names = None,
+    wait: Annotated[str, typer.Option(help="How long to wait for them to end.")] = "10m",
+) -> None:
+    """Stop every stream that keeps one of these tables up, and name it; exit 1 where one did not end."""
+    from medallion_assets.runs.streaming import running_streams, stop_streams
+    from medallion_assets.sources.errors import seconds_of
+
+    lake, wanted = the_lake(), {table.key for table in tables_of(names or [])}
+    found = [stream for stream in running_streams(lake) if wanted & {*stream.tables} or not names]
+    if not found:
+        typer.echo("no stream is running")
+        return
+    left = stop_streams(lake, found, seconds_of(wait))
+    words = ("still in a micro-batch", "stopped")
+    rows = [asdict(s) | {"tables": ", ".join(s.tables), "": words[s not in left]} for s in found]
+    show.table("Streams", rows)
+    raise typer.Exit(1 if left else 0)
+
+
+def _run(tables: list[Table], lake: Lake, timings: Mapping[str, Timing]) -> None:
     from medallion_assets.orchestration.events import announced
     from medallion_assets.session import start_session
 
     outcomes = []
-    for outcome in run_tables(tables, lake, lambda: start_session(lake.settings), trigger=trigger):
+    for outcome in run_tables(tables, lake, lambda: start_session(lake.settings), timings=timings):
         outcomes.append(outcome)
         show.outcome(outcome)
         announced(outcome, lake)

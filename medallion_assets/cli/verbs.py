@@ -1,5 +1,7 @@
 """A command for each operation; --dry-run reports what it would do."""
 
+import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -43,13 +45,18 @@ def reset_checkpoint(names: Names = None, dry_run: DryRun = False) -> None:
 def reprocess(
     names: Names = None,
     file: Files = None,
-    since: Annotated[str, typer.Option(help="ISO 8601 time: files discovered since then.")] = "",
+    since: Annotated[str, typer.Option(help="ISO 8601 time: files that arrived from then on.")] = "",
+    until: Annotated[str, typer.Option(help="ISO 8601 time: files that arrived before it.")] = "",
+    event_time: Annotated[
+        str, typer.Option(help="A column, or SQL: --since and --until are of its values, not of arrival.")
+    ] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Read landing files again and replace the rows they gave before."""
-    if not file and not since:
-        refuse("name the files with --file, or the time with --since; nothing was changed")
-    do_to_each("reprocess", names, VerbRequest(dry_run, files=tuple(file or ()), since=since))
+    if not file and not since and not until:
+        refuse("name the files with --file, or the time with --since and --until; nothing was changed")
+    asked = VerbRequest(dry_run, files=tuple(file or ()), since=since, until=until, event_time=event_time)
+    do_to_each("reprocess", names, asked)
 
 
 @app.command()
@@ -69,9 +76,12 @@ def maintain(
 
 
 @app.command()
-def doctor(names: Names = None) -> None:
-    """Say what is wrong with each table's stream, and which command repairs it."""
-    do_to_each("doctor", names, VerbRequest())
+def doctor(
+    names: Names = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Say what is wrong with each table's stream, which command repairs it, and its numbers."""
+    do_to_each("doctor", names, VerbRequest(), as_json, with_numbers=True)
 
 
 @app.command()
@@ -104,7 +114,13 @@ def reset(
     do_to_each("reset", names, VerbRequest(dry_run=not yes, landing=landing))
 
 
-def do_to_each(verb: str, names: list[str] | None, request: VerbRequest) -> None:
+def do_to_each(
+    verb: str,
+    names: list[str] | None,
+    request: VerbRequest,
+    as_json: bool = False,
+    with_numbers: bool = False,
+) -> None:
     """Do the verb to each table and print the results; exit 1 where one is not well."""
     from medallion_assets.session import start_session
 
@@ -113,7 +129,12 @@ def do_to_each(verb: str, names: list[str] | None, request: VerbRequest) -> None
     results = [
         carry_out(verb, table, lake, lambda: start_session(lake.settings), request) for table in tables
     ]
-    show.table(verb + (" (dry run)" if request.dry_run else ""), [_row(result) for result in results])
+    if as_json:
+        typer.echo(json.dumps([asdict(result) for result in results], indent=2, default=str))
+    else:
+        show.table(verb + (" (dry run)" if request.dry_run else ""), [_row(result) for result in results])
+    if with_numbers and not as_json:
+        show.table("Numbers", [{"table": r.table, **r.found} for r in results if r.found])
     raise typer.Exit(0 if all(result.well for result in results) else 1)
 
 

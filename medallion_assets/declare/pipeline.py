@@ -155,6 +155,7 @@ class Pipeline:
         unique_within: str = "",
         write_audit_publish: bool = False,
         rows_out: RowsOut = "one",
+        trigger: str = "",
     ) -> Table:
         """Return the table this query fills; the options are the attributes of ``Table``.
 
@@ -173,7 +174,7 @@ class Pipeline:
             layout or Layout(), unique_over, unique_within, write_audit_publish=write_audit_publish,
             set_rules=tuple(rule for rule in of_sets if not rule.judges_rows),
             one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
-            rows_out=rows_out,
+            rows_out=rows_out, trigger=trigger,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         self.tables[table.key] = table

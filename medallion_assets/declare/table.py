@@ -93,6 +93,7 @@ class Table:
         registry: Every table of its pipeline, by key.
         once: Filled by its first refresh and left alone after it, as CREATE TABLE AS SELECT does.
         keeps: How a change feed becomes a slowly changing dimension.
+        trigger: ``availableNow``, ``once``, or the processing time between its micro-batches in a stream.
     """
 
     pipeline: str
@@ -118,6 +119,7 @@ class Table:
     set_rules: tuple[SetRule, ...] = ()
     one_each: tuple[SetRule, ...] = ()
     rows_out: RowsOut = "one"
+    trigger: str = ""
     flows: "list[Table]" = field(default_factory=list, compare=False, repr=False)
 
     @property

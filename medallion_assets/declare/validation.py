@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.table import Table
+from medallion_assets.declare.triggers import timing_of
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
@@ -37,6 +38,10 @@ def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     problems = [f"the name {part!r} is not lower-case letters, digits and _" for part in odd]
     problems += [f"the expectation {name} is declared twice" for name in twice]
+    try:
+        timing_of(table.trigger)
+    except DeclarationError as error:
+        problems.append(str(error))
     if table.key in declared:
         problems.append(f"declared twice, first at {declared[table.key].declared_at}")
     return problems

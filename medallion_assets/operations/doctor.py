@@ -1,5 +1,6 @@
 """``plan`` and ``doctor``: what the next run would load, and what is wrong with a table; reads logs only."""
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,8 +99,11 @@ def _reads(table: Table) -> str:
     return ", ".join([*(up.key for up in table.upstream), *(["landing files"] if table.source else [])])
 
 
-LOG_DAYS = 30
-"""How long Delta keeps a version's log entry unless a table says otherwise."""
+KEPT, UNLESS_SAID = "delta.logRetentionDuration", "interval 30 days"
+"""The property that says how long Delta keeps a version's log entry, and how long without it."""
+
+SECONDS_OF = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+SPAN = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(SECONDS_OF)})s?")
 
 
 def doctor(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
@@ -127,7 +131,10 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
         "quarantined": held_rows(lake.quarantine(table)),
         "log_bytes": _size(lake.path(table) / "_delta_log"),
         "watermark": last.watermark if last else "",
+        "open_windows": last.open_groups if last else 0,
+        "rows_in_open_windows": last.open_rows if last else 0,
         "state_bytes": last.state_bytes if last else 0,
+        "checkpoint_bytes": _size(lake.state(table, "checkpoint"), whole=True),
     }
     words = "; ".join([*problems, *notes]) or "well"
     return VerbResult(table.key, words, "", "", (), not problems, found)
@@ -214,11 +221,16 @@ def _accepted_upto(path: Path, by_hand: list[int]) -> int:
 
 
 def days_left(upstream: Path, needed: int) -> float | None:
-    """Return for how many days a version's log entry is still kept; None where it is not written yet."""
+    """Return for how many days a version's log entry is still kept; None where it is not written yet.
+
+    By the retention that the table upstream has among its properties.
+    """
     entry = upstream / "_delta_log" / f"{needed:020d}.json"
     if not entry.exists():
         return None
-    return round(LOG_DAYS - (time.time() - entry.stat().st_mtime) / 86400, 1)
+    told = log.properties(upstream).get(KEPT, UNLESS_SAID).lower()
+    kept = sum(float(number) * SECONDS_OF[unit] for number, unit in SPAN.findall(told))
+    return round((kept - (time.time() - entry.stat().st_mtime)) / 86400, 1)
 
 
 def _is_cut_off(upstream: Path, needed: int) -> bool:
@@ -226,5 +238,6 @@ def _is_cut_off(upstream: Path, needed: int) -> bool:
     return newest is not None and needed <= newest and days_left(upstream, needed) is None
 
 
-def _size(folder: Path) -> int:
-    return sum(f.stat().st_size for f in folder.iterdir() if f.is_file()) if folder.is_dir() else 0
+def _size(folder: Path, whole: bool = False) -> int:
+    files = (folder.rglob("*") if whole else folder.iterdir()) if folder.is_dir() else ()
+    return sum(f.stat().st_size for f in files if f.is_file())

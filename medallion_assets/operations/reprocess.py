@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from pyspark.sql import functions as F  # noqa: N812
+
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import FLOW, FLOWS, REPROCESSED, newest_flows
@@ -36,7 +38,7 @@ def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> V
     """
     if not table.source or table.source.allow_overwrites == "append" or table.once:
         return refused(table, "only bronze tables that load each file once can be reprocessed")
-    chosen = list(_chosen(table, lake, request))
+    chosen = list(_chosen(table, lake, spark, request))
     root = load_target_of(table, lake).root
     gone = [path for path in chosen if not storage_of(address(root, path)).stat(address(root, path))]
     there = chosen
@@ -45,7 +47,7 @@ def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> V
             table, f"{', '.join(gone[:5])} was deleted, so its rows could not be loaded again", gone=gone
         )
     if not there:
-        return VerbResult(table.key, "nothing to do: no loaded file matches --file and --since")
+        return VerbResult(table.key, "nothing to do: no loaded file matches --file, --since and --until")
     numbers = {"files": len(there)}
     if request.dry_run:
         words = f"{many(len(there), 'file')} would be read again; the new rows would replace the old ones"
@@ -59,14 +61,36 @@ def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> V
     )
 
 
-def _chosen(table: Table, lake: Lake, request: VerbRequest) -> Iterator[str]:
-    since = datetime.fromisoformat(request.since) if request.since else None
-    since = since.replace(tzinfo=since.tzinfo or timezone.utc) if since else None
+def _chosen(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Iterator[str]:
+    since, until = _time(request.since, FIRST), _time(request.until, LAST)
+    happened = _with_rows_between(table, lake, spark, request.event_time, since, until)
     for row in ledgers.rows(lake.ledger(table), NEWEST):
         path, at = str(row["path"]), row["at"]
         named = not request.files or any(is_named(path, file) for file in request.files)
-        if named and (since is None or (isinstance(at, datetime) and at >= since)):
+        between = isinstance(at, datetime) and since <= at < until if happened is None else path in happened
+        if named and between:
             yield path
+
+
+FIRST, LAST = (datetime(year, 1, 1, tzinfo=timezone.utc) for year in (1, 9999))
+
+
+def _time(text: str, otherwise: datetime) -> datetime:
+    """Return a time a person gave, in UTC where it says no other zone."""
+    time = datetime.fromisoformat(text.replace("Z", "+00:00")) if text else otherwise
+    return time.replace(tzinfo=time.tzinfo or timezone.utc)
+
+
+def _with_rows_between(
+    table: Table, lake: Lake, spark: Spark, event_time: str, since: datetime, until: datetime
+) -> set[str] | None:
+    """Return the files that gave rows of such an event time; None where none is asked for."""
+    if not event_time or not log.exists(lake.path(table)):
+        return None
+    rows = spark().read.format("delta").load(str(lake.path(table)))
+    at = F.expr(f"({event_time})").try_cast("timestamp")
+    found = rows.where((at >= F.lit(since)) & (at < F.lit(until))).select("_source_file").distinct()
+    return {str(row[0]) for row in found.collect()}
 
 
 def _read_again(

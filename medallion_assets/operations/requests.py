@@ -30,7 +30,8 @@ class VerbRequest:
         fix: ``column = expression``, separated by commas (replay).
         why: The reason rows are discarded (discard) or were removed (accept_changes).
         files: Landing files, by path or the end of one (reprocess).
-        since: ISO 8601: files discovered from then on (reprocess).
+        since, until: ISO 8601, the second one not included: files that arrived then (reprocess).
+        event_time: A column, or SQL over a row: ``since`` and ``until`` are of its rows instead (reprocess).
         days: Versions and files younger than this are kept (maintain).
         landing: Delete the landing files as well (reset).
         run_id: Written into the commits.
@@ -45,6 +46,8 @@ class VerbRequest:
     days: float = 30
     landing: bool = False
     run_id: str = ""
+    until: str = ""
+    event_time: str = ""
 
 
 @dataclass(frozen=True)

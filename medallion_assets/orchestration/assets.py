@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.declare.pipeline import Pipeline, chosen
 from medallion_assets.declare.table import Table
+from medallion_assets.declare.triggers import timing_of
 from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake, quarantine_name
 from medallion_assets.orchestration import metadata as report
@@ -51,15 +52,21 @@ def landing_key(table: Table) -> dg.AssetKey:
     return dg.AssetKey([table.pipeline, "landing", table.source.name])
 
 
+class RunConfig(dg.Config):
+    """How a table takes what is new: ``trigger`` is ``availableNow`` or ``once``; empty for its own."""
+
+    trigger: str = ""
+
+
 def as_asset(table: Table) -> dg.AssetsDefinition:
     """Return the asset whose materialization refreshes the table."""
 
     # The inner function has its own signature: with functools.wraps, Dagster would take the query's
     # parameters for asset inputs.
     def materialize(
-        context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+        context: dg.AssetExecutionContext, config: RunConfig, lake: LakeResource, spark: SparkResource
     ) -> Iterator[dg.MaterializeResult[None]]:
-        yield _materialized(table, context, lake, spark)
+        yield _materialized(table, context, lake, spark, config.trigger)
 
     return dg.multi_asset(
         name=table.key.replace("/", "__"),
@@ -79,10 +86,14 @@ def external_specs(pipeline: Pipeline) -> list[dg.AssetSpec]:
 
 
 def _materialized(
-    table: Table, context: dg.AssetExecutionContext, lake: LakeResource, spark: SparkResource
+    table: Table,
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    spark: SparkResource,
+    trigger: str = "",
 ) -> dg.MaterializeResult[None]:
     place = lake.lake()
-    done = _refreshed(table, place, spark.starter(), context.run.run_id)
+    done = _refreshed(table, place, spark.starter(), context.run.run_id, trigger)
     context.log.info(done.skipped or f"{len(done.batches)} micro-batches in {done.seconds:.1f} s")
     if done.total("quarantined"):
         metadata = report.quarantine(table, place, done)
@@ -99,10 +110,12 @@ def _materialized(
     )
 
 
-def _refreshed(table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str) -> Refresh:
+def _refreshed(
+    table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: str
+) -> Refresh:
     """Refresh the table; an error that may pass by itself is retried a few times, others fail the step."""
     try:
-        return refresh(table, lake, spark, run_id)
+        return refresh(table, lake, spark, run_id, timing_of(trigger or table.trigger).batches)
     except Exception as error:
         if passes_by_itself(error):
             raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=RETRY_SECONDS) from error

@@ -1,5 +1,6 @@
 """The code location of a project: every declared table as Dagster assets, checks, jobs and sensors."""
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from medallion_assets.declare.pipeline import Pipeline, chosen, upstream_first
+from medallion_assets.declare.triggers import timings_of
 from medallion_assets.operations import VERBS, VerbRequest, VerbResult, carry_out
 from medallion_assets.orchestration.assets import as_asset, external_specs, gates, lake_status
 from medallion_assets.orchestration.events import materializations
@@ -36,6 +38,8 @@ class VerbConfig(dg.Config):
     why: str = ""
     files: list[str] = []  # noqa: RUF012
     since: str = ""
+    until: str = ""
+    event_time: str = ""
     days: float = 30
 
     def request(self, run_id: str) -> VerbRequest:
@@ -43,8 +47,9 @@ class VerbConfig(dg.Config):
         files = tuple(self.files)
         choice = QuarantineFilter(tuple(self.ids), tuple(self.rules), tuple(self.reasons), files, self.where)
         return VerbRequest(
-            self.dry_run, choice, self.fix, self.why, files, self.since, self.days, False, run_id
-        )
+            self.dry_run, choice, self.fix, self.why, files, self.since, self.days, False, run_id,
+            self.until, self.event_time,
+        )  # fmt: skip
 
 
 def verb_jobs(pipelines: Mapping[str, Pipeline]) -> list[dg.JobDefinition]:
@@ -64,14 +69,15 @@ def upkeep(jobs: list[dg.JobDefinition]) -> dg.ScheduleDefinition:
 def _job(name: str, pipelines: Mapping[str, Pipeline]) -> dg.JobDefinition:
     words = (VERBS[name].__doc__ or "").splitlines()[0]
 
-    @dg.op(name=f"do_{name}", description=words)
+    @dg.op(name=f"do_{name}", description=words, out={})
     def do(
         context: dg.OpExecutionContext, config: VerbConfig, lake: LakeResource, spark: SparkResource
-    ) -> None:
+    ) -> Iterator[dg.AssetObservation]:
         place, request = lake.lake(), config.request(context.run_id)
         tables = chosen(pipelines, config.tables)
         results = [carry_out(name, table, place, spark.starter(), request) for table in tables]
-        context.log_event(_observation(name, results))
+        # Yielded: Dagster drops what a step that fails has logged.
+        yield _observation(name, results)
         failed = [f"{result.table}: {result.does}" for result in results if not result.well]
         if failed:
             raise dg.Failure("; ".join(failed)[:2000], allow_retries=False)
@@ -87,8 +93,10 @@ def _observation(name: str, results: list[VerbResult]) -> dg.AssetObservation:
     rows = [_row(result) for result in results]
     head = "| table | result | what | reads | writes | downstream |\n|---|---|---|---|---|---|\n"
     grid = head + "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    numbers = {result.table: json.loads(json.dumps(dict(result.found), default=str)) for result in results}
     return dg.AssetObservation(
-        dg.AssetKey(["report", "lake_status"]), metadata={name: dg.MetadataValue.md(grid)}
+        dg.AssetKey(["report", "lake_status"]),
+        metadata={name: dg.MetadataValue.md(grid), "numbers": dg.MetadataValue.json(numbers)},
     )
 
 
@@ -99,10 +107,14 @@ def _row(result: VerbResult) -> list[str]:
 
 
 class StreamConfig(dg.Config):
-    """How a streaming run goes: seconds between micro-batches, and after how many it ends (0: never)."""
+    """How a streaming run goes: seconds between micro-batches, and after how many it ends (0: never).
+
+    ``triggers`` has, by table, ``availableNow``, ``once`` or a processing time of its own, as ``1 minute``.
+    """
 
     every_seconds: float = 10.0
     for_seconds: float = 0.0
+    triggers: dict[str, str] = {}  # noqa: RUF012
 
 
 def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
@@ -118,7 +130,9 @@ def streaming_job(pipeline: Pipeline) -> dg.JobDefinition:
         clock.daemon = True
         if config.for_seconds:
             clock.start()
-        for moment in stream_tables(tables, place, spark.starter(stays=True), config.every_seconds, stop):
+        timings = timings_of(tables, (f"{name}={text}" for name, text in config.triggers.items()))
+        session = spark.starter(stays=True)
+        for moment in stream_tables(tables, place, session, config.every_seconds, stop, timings):
             if moment.outcome.error:
                 context.log.warning(moment.outcome.error)
             for event in materializations(moment.outcome, place, moment.latency_seconds):

@@ -5,6 +5,7 @@ Spark is held against Delta commits; for silver, upstream's commits against this
 aggregate, upstream's commits against the rows its groups say they stand for.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.known_files import replaces_files
-from medallion_assets.sources.quarantine import LATE, QUERY, held_rows
+from medallion_assets.sources.quarantine import LATE, QUERY, REPLAYED, held_rows
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,29 @@ def incoming(table: Table, lake: Lake) -> int:
     if table.source:
         return _records_in_files(upstream, version)
     return log.row_count(upstream, version)
+
+
+FILE = "_source_file"
+
+
+def files_out_of_balance(table: Table, lake: Lake) -> dict[str, int]:
+    """Return how many rows of each landing file upstream has more than the table and its quarantine.
+
+    Only of a table whose rows say which file they are of, one for each of upstream. Where duplicates were
+    counted or a rule dropped rows, a file may lack some, and all together as many as that.
+    """
+    last, upstream, version = newest_batch(table, lake), lake.upstream_log(table), position(table, lake)
+    simple = table.output_mode == "append" and not (table.flows or table.stateful or table.rows_out == "many")
+    columns = [{name for name, _ in log.schema(path)} for path in (upstream, lake.path(table))]
+    if table.source or not simple or last is None or version < 0 or not all(FILE in c for c in columns):
+        return {}
+    by_file = f'SELECT "{FILE}" AS file, count(*) AS n FROM t GROUP BY 1'
+    held = f"SELECT source_file AS file, count(*) AS n FROM t WHERE status <> '{REPLAYED}' GROUP BY 1"
+    lacks = Counter({str(row["file"]): int(row["n"]) for row in log.rows(upstream, by_file, version)})
+    for path, sql in ((lake.path(table), by_file), (lake.quarantine(table), held)):
+        lacks.subtract({str(row["file"]): int(row["n"]) for row in log.rows(path, sql)})
+    may_lack = last.total_duplicates + last.total_dropped + last.total_by_hand > 0
+    return {file: n for file, n in sorted(lacks.items()) if n < 0 or (n and not may_lack)}
 
 
 def _replaces_files(table: Table, lake: Lake) -> bool:

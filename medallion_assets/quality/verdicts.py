@@ -12,7 +12,7 @@ from medallion_assets.delta.names import literal
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import newest_batch
 from medallion_assets.lake.staging import StagedLake
-from medallion_assets.quality.conservation import balance, hand_made
+from medallion_assets.quality.conservation import balance, files_out_of_balance, hand_made
 from medallion_assets.quality.set_rule_checks import answer_of, repeated_keys
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
@@ -46,6 +46,7 @@ def _line(entry: dict[str, object], in_full: bool) -> str:
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
 VALUES = "values_conserved"
+OF_FILES = "conservation_of_each_file"
 SCHEMA, RESCUED, LATE = "schema_unchanged", "nothing_rescued", "no_late_rows"
 
 
@@ -114,6 +115,18 @@ def conservation(table: Table, lake: Lake) -> Verdict:
             f"; not by a run: {made[0]}. `medallion accept_changes {table.key} --why ...` counts such rows"
         )
     return Verdict(CONSERVATION, books.holds, True, words, numbers)
+
+
+def files_conserved(table: Table, lake: Lake) -> Verdict:
+    """Holds where each landing file's rows are in the table or its quarantine; asked inside a gate.
+
+    Reads a column of the table and of the one upstream, so it is not asked after every run.
+    """
+    wrong = files_out_of_balance(table, lake)
+    words = "; ".join(
+        f"{file}: {abs(n)} rows {'fewer' if n > 0 else 'more'}" for file, n in list(wrong.items())[:5]
+    )
+    return Verdict(OF_FILES, not wrong, True, words or "every file's rows are there", {"files": len(wrong)})
 
 
 def values_conserved(table: Table, lake: Lake) -> Verdict:
@@ -230,7 +243,9 @@ def refuse_unfit(table: Table, stage: StagedLake) -> None:
     Raises:
         GateClosed: Names the checks.
     """
-    broken = [v for v in verdicts(table, stage) if v.blocking and not v.passed]
+    broken = [
+        v for v in (*verdicts(table, stage), files_conserved(table, stage)) if v.blocking and not v.passed
+    ]
     if broken:
         words = "; ".join(f"{v.name}: {v.words}" for v in broken)
         raise GateClosed(

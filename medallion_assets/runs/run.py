@@ -2,13 +2,14 @@
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from medallion_assets.declare.errors import CheckpointDamaged, CheckpointMismatch
 from medallion_assets.declare.table import Table
+from medallion_assets.declare.triggers import Timing, timing_of
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, is_of_notebook, table_of_quarantine
 from medallion_assets.delta.errors import DamagedCheckpoint
@@ -59,7 +60,7 @@ def refresh(
     lake: Lake,
     spark: Callable[[], SparkSession],
     run_id: str = "",
-    trigger: Trigger = "availableNow",
+    trigger: Trigger | None = None,
     again: Collection[str] = (),
 ) -> Refresh:
     """Take what is new to the table, once, and says what became of it.
@@ -69,7 +70,8 @@ def refresh(
         lake: Where tables and landing zones are.
         spark: Gives the session; called only where there is something to do.
         run_id: Goes into commits and quarantine rows; made up where empty.
-        trigger: ``availableNow``, or ``once`` for all that is new in one micro-batch.
+        trigger: ``availableNow``, or ``once`` for all that is new in one micro-batch; None for what the
+            table declares.
         again: Landing files to read again, in the place of what they gave before.
 
     Raises:
@@ -80,6 +82,7 @@ def refresh(
         GateClosed: The table has a gate, and a check that blocks does not hold.
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
+    trigger = trigger or timing_of(table.trigger).batches
     with sole_writer(table, lake), log.read_once():
         _refuse_of_others(table, lake)
         take_arrivals(table, lake)
@@ -193,23 +196,32 @@ def run_tables(
     lake: Lake,
     spark: Callable[[], SparkSession],
     run_id: str = "",
-    trigger: Trigger = "availableNow",
+    timings: Mapping[str, Timing] | None = None,
 ) -> Iterator[Outcome]:
-    """Return each table's outcome as it ends; a table downstream of a failed one is not run."""
+    """Return each table's outcome as it ends; a table downstream of a failed one is not run.
+
+    Args:
+        tables: The tables, upstream first.
+        lake: Where they are.
+        spark: Gives the session; called only where there is something to do.
+        run_id: Goes into commits and quarantine rows; made up where empty.
+        timings: Triggers by table's key; what a table declares where it has none here.
+    """
     failed: set[str] = set()
     for table in tables:
         behind = [up.key for up in table.upstream if up.key in failed]
         if behind:
             outcome = Outcome(table, None, None, error=f"not run: {', '.join(behind)} failed")
         else:
-            outcome = _outcome(table, lake, spark, run_id, trigger)
+            told = (timings or {}).get(table.key)
+            outcome = _outcome(table, lake, spark, run_id, told.batches if told else None)
         if not outcome.is_well:
             failed.add(table.key)
         yield outcome
 
 
 def _outcome(
-    table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
+    table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger | None
 ) -> Outcome:
     try:
         with log.read_once():

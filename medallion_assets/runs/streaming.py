@@ -1,24 +1,38 @@
-"""Processing time: the chain kept up in one warm session, micro-batch after micro-batch.
+"""Processing time: tables kept up in one warm session, micro-batch after micro-batch.
 
-Each round takes what is new through the tables, upstream first, and waits for the next tick. What a
-round leaves, or a stop or a crash cuts off, the next one takes: rounds share nothing but the checkpoints.
+Each round takes what is new through the tables that are due, upstream first, and waits until the next is.
+What a round leaves, or a stop or a crash cuts off, the next one takes: rounds share nothing but the tables.
+A stream is on record in the lake while it runs, so that another process can name it and stop it.
 """
 
+import json
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from medallion_assets.declare.pipeline import readers_of
 from medallion_assets.declare.table import Table
+from medallion_assets.declare.triggers import Timing, timing_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import Outcome, run_tables
 from medallion_assets.sources import file_status as files
+from medallion_assets.storage.lease import held, is_held
+from medallion_assets.storage.locations import LOCAL
 
 LONGEST_WAIT = 300.0
-"""After failures the rounds slow down to this: an outage is not to fill a log."""
+"""After failures a table's rounds slow down to this: an outage is not to fill a log."""
+
+LOOKS_EVERY = 0.5
+"""Seconds between two looks for a request to stop."""
 
 
 @dataclass(frozen=True)
@@ -41,37 +55,157 @@ def stream_tables(
     spark: Callable[[], SparkSession],
     every_seconds: float,
     stop: threading.Event,
+    timings: Mapping[str, Timing] | None = None,
 ) -> Iterator[Moment]:
-    """Return what each round did, until ``stop`` is set; then ends after the table under way."""
-    failures = 0
-    while not stop.is_set():
-        began, well = time.monotonic(), True
-        for moment in _round(tables, lake, spark):
-            well = well and not moment.outcome.error
-            if moment.outcome.error or (moment.outcome.refresh and moment.outcome.refresh.batches):
-                yield moment
-            if stop.is_set():
-                return
-        failures = 0 if well else failures + 1
-        wait = min(every_seconds * 2**failures, max(LONGEST_WAIT, every_seconds))
-        stop.wait(max(0.0, began + wait - time.monotonic()))
+    """Return what each round did, until ``stop`` is set; then ends after the table under way.
+
+    Args:
+        tables: The tables, upstream first.
+        lake: Where they are.
+        spark: Gives the session.
+        every_seconds: Processing time between the micro-batches of tables whose trigger names none.
+        stop: Ends the stream; a request of ``stop_streams`` sets it, too.
+        timings: Triggers by table's key; what a table declares where it has none here.
+    """
+    told = {table.key: timing_of(table.trigger) for table in tables} | dict(timings or {})
+    clocks = {table.key: _Clock(told[table.key].every_seconds or every_seconds) for table in tables}
+    landed = _Landed(lake)
+    with _on_record(tables, lake, clocks, stop) as place:
+        while not _is_over(place, stop):
+            due = [table for table in tables if clocks[table.key].due <= time.monotonic()]
+            began = time.monotonic()
+            for outcome in run_tables(due, lake, spark, timings=told):
+                clocks[outcome.table.key].next(began, well=not outcome.error)
+                latency = landed.latency(outcome)
+                if outcome.error or (outcome.refresh and outcome.refresh.batches):
+                    yield Moment(outcome, latency)
+                if _is_over(place, stop):
+                    return
+            _wait(min((clock.due for clock in clocks.values()), default=began + every_seconds), place, stop)
 
 
-def _round(tables: Sequence[Table], lake: Lake, spark: Callable[[], SparkSession]) -> Iterator[Moment]:
-    landed: dict[str, datetime] = {}
-    for outcome in run_tables(tables, lake, spark):
+@dataclass
+class _Clock:
+    """When a table is due: at its interval, less often after failures."""
+
+    every_seconds: float
+    due: float = 0.0
+    failures: int = 0
+
+    def next(self, began: float, well: bool) -> None:
+        self.failures = 0 if well else self.failures + 1
+        longest = max(LONGEST_WAIT, self.every_seconds)
+        self.due = began + min(self.every_seconds * 2**self.failures, longest)
+
+
+@dataclass
+class _Landed:
+    """When the oldest file landed whose rows a table has not taken yet, by the table's key."""
+
+    lake: Lake
+    waiting: dict[str, datetime] = field(default_factory=dict)
+
+    def latency(self, outcome: Outcome) -> float | None:
+        """Return the seconds from the landing of what a table took to now."""
         table, done = outcome.table, outcome.refresh
-        moved = bool(done and done.batches)
-        times = [landed[up.key] for up in table.upstream if up.key in landed]
-        if table.source and done and moved:
-            times = _landed(table, lake, done.total("files"))
-        if moved and times:
-            landed[table.key] = min(times)
-        since = landed.get(table.key)
+        since = None if done is None else self.waiting.pop(table.key, None)
+        if done is None or not done.batches:
+            return None
+        if table.source:
+            since = min(_landed(table, self.lake, done.total("files")), default=None)
         now = datetime.now(timezone.utc)
-        yield Moment(outcome, (now - since).total_seconds() if since else None)
+        if since is None:
+            return None
+        for reader in readers_of(table):
+            self.waiting[reader.key] = min(since, self.waiting.get(reader.key, since))
+        return (now - since).total_seconds()
 
 
 def _landed(table: Table, lake: Lake, count: int) -> list[datetime]:
     """Return when the files of the last batches landed."""
     return [row["create_time"] for row in files.last_rows(lake.ledger(table), count) if row["create_time"]]
+
+
+def _wait(until: float, place: Path, stop: threading.Event) -> None:
+    while not _is_over(place, stop) and time.monotonic() < until:
+        stop.wait(min(LOOKS_EVERY, max(0.0, until - time.monotonic())))
+
+
+STREAMS, ASKED = "_streams", "stop"
+
+
+@dataclass(frozen=True)
+class RunningStream:
+    """A stream that is at work.
+
+    Attributes:
+        name: Its name, which a person may ask to stop.
+        process, host: Where it runs.
+        since: ISO 8601, when it began.
+        tables: The seconds between two micro-batches of each of its tables, by key.
+    """
+
+    name: str
+    process: int
+    host: str
+    since: str
+    tables: dict[str, float]
+
+
+def running_streams(lake: Lake) -> list[RunningStream]:
+    """Return the streams that are at work in a lake, whichever process runs them."""
+    return [stream for place, stream in _recorded(lake) if is_held(place / "lease")]
+
+
+def stop_streams(lake: Lake, streams: Sequence[RunningStream], wait_seconds: float) -> list[RunningStream]:
+    """Ask streams to stop, each after the table under way, and return those that had not within the time."""
+    for stream in streams:
+        LOCAL.put(str(lake.root / STREAMS / stream.name / ASKED), b"")
+    until, left = time.monotonic() + wait_seconds, list(streams)
+    while left and time.monotonic() < until:
+        time.sleep(0.1)
+        running = {stream.name for stream in running_streams(lake)}
+        left = [stream for stream in left if stream.name in running]
+    return left
+
+
+def _recorded(lake: Lake) -> Iterator[tuple[Path, RunningStream]]:
+    for found in LOCAL.list(str(lake.root / STREAMS)):
+        file = Path(found.path) / "stream.json"
+        if LOCAL.stat(str(file)):
+            yield Path(found.path), RunningStream(**json.loads(file.read_text()))
+
+
+@contextmanager
+def _on_record(
+    tables: Sequence[Table], lake: Lake, clocks: Mapping[str, _Clock], stop: threading.Event
+) -> Iterator[Path]:
+    """Keep the stream on record while the block runs; what a stream left that died is cleared away."""
+    for place, _ in _recorded(lake):
+        if not is_held(place / "lease"):
+            _strike_off(place)
+    place = lake.root / STREAMS / uuid.uuid4().hex[:8]
+    every = {table.key: clocks[table.key].every_seconds for table in tables}
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    record = RunningStream(place.name, os.getpid(), os.uname().nodename, now, every)
+    # In a context of its own: this lease is no condition of a table's commit.
+    apart, lease = copy_context(), held(place / "lease", "the stream")
+    apart.run(lease.__enter__)
+    LOCAL.put(str(place / "stream.json"), json.dumps(asdict(record)).encode())
+    try:
+        yield place
+    finally:
+        LOCAL.delete(str(place / "stream.json"))
+        apart.run(lease.__exit__, None, None, None)
+        _strike_off(place)
+
+
+def _strike_off(place: Path) -> None:
+    for name in ("stream.json", ASKED):
+        LOCAL.delete(str(place / name))
+
+
+def _is_over(place: Path, stop: threading.Event) -> bool:
+    if not stop.is_set() and LOCAL.stat(str(place / ASKED)):
+        stop.set()
+    return stop.is_set()

@@ -76,7 +76,7 @@ def land(
         if not (zone / p).exists()
     ]
     folder = zone / simulator.source
-    first = sum(1 for f in folder.glob("*.json")) + 1 if folder.is_dir() else 1
+    first = _landed(simulator, zone) + 1
     last = max(first - 1, simulator.whole) if files is None else first + files - 1
     for number in range(first, last + 1):
         random = Random(f"{seed}/{pipeline}/{number}")
@@ -96,10 +96,16 @@ def _drop(target: Path, text: str) -> Path:
     return target
 
 
-def land_forever(
+def land_in_turn(
     pipeline: str, landing: Path, every_seconds: float, seed: int = 0, with_faults: bool = False
 ) -> Iterator[list[Path]]:
-    """Lands one more file, waits, and goes on until the caller stops."""
-    while True:
+    """Lands one more file, waits, and goes on to the end of the set, unless the caller stops before."""
+    simulator = SIMULATORS[pipeline]
+    while _landed(simulator, landing / pipeline) < simulator.whole:
         yield land(pipeline, landing, 1, seed, with_faults)
         time.sleep(every_seconds)
+
+
+def _landed(simulator: Simulator, zone: Path) -> int:
+    """Return how many of the numbered files have landed."""
+    return sum(1 for _ in (zone / simulator.source).glob("*.json"))

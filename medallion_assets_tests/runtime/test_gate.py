@@ -57,6 +57,27 @@ def test_a_batch_that_breaks_a_blocking_check_is_kept_back_until_it_is_mended(
     assert rows_of("shop/gold/totals", SUMS) == [{"total": 15, "sales": 3}]
 
 
+def test_a_row_of_one_file_that_stands_for_a_lost_one_of_another_closes_the_gate(drop, refreshed, rows_of):
+    shop = Pipeline("shop")
+    orders = orders_of(shop)
+
+    @shop.silver(expectations=[ABOVE_ZERO], write_audit_publish=True)
+    def sales(orders=stream(orders)):
+        """One row per sale, but for one of b.json that is lost, and one of c.json that is there twice."""
+        times = F.expr("CASE WHEN id = 3 THEN 0 WHEN id = 4 THEN 2 ELSE 1 END")
+        twice = F.explode(F.array_repeat(F.lit(1), times)).alias("_check_again")
+        return orders.select("id", "total", "_source_file", twice)
+
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    refreshed(orders, sales)
+    drop("shop/orders", "b.json", orders_file((3, 1), (5, 2), (6, -1)))
+    drop("shop/orders", "c.json", orders_file((4, 9)))
+    refreshed(orders)
+    with pytest.raises(GateClosed, match=r"each_file: .*b.json: 1 rows fewer; .*c.json: 1 rows more"):
+        refreshed(sales)
+    assert rows_of("shop/silver/sales", "SELECT id FROM t") == [{"id": 1}]
+
+
 @pytest.mark.parametrize("at", ["staged", "append_refused", "append"])
 def test_a_gated_batch_that_dies_is_taken_again_by_the_next_run(
     drop, refreshed, do, rows_of, monkeypatch, at

@@ -94,6 +94,7 @@ def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_held(land, rows_
     last = newest_batch(tables[1], lake)
     assert last.watermark.startswith("2024-01-01T12:14:00")
     assert last.open_groups == 2
+    assert VERBS["doctor"](tables[1], lake, None, VerbRequest()).found["open_windows"] == 2
     window = closed("00:00", "00:30")
     assert held_late(rows_of) == [(f"12:00:0{second}", window) for second in (1, 2, 3)]
 

@@ -40,6 +40,14 @@ def orders_autoloader(
     return files.withColumns({"processing_time": F.current_timestamp(), "source_file": F.col("_source_file")})
 
 
+@commerce.bronze(trigger="10 seconds")
+def orders_autoloader_continuous(
+    files: DataFrame = commerce.landing("orders", format="json", infer_column_types=True),
+) -> DataFrame:
+    """One row per order, every ten seconds while `medallion stream` runs, whatever the other tables do."""
+    return files
+
+
 @commerce.bronze()
 def orders_rescued(
     files: DataFrame = commerce.landing(
