@@ -50,6 +50,7 @@ class Settings(BaseSettings):
     parse_on_executors_bytes: int | None = Field(
         default=None, ge=0, description="Landed bytes executors parse; 256 MiB and more, none where local."
     )
+    events_days: int = Field(default=365, ge=1, description="Days the event log keeps what runs did.")
     max_bytes_per_trigger: int = Field(
         default=1 << 30, ge=1, description="Bytes of upstream's files a batch takes, in whole commits."
     )

@@ -165,15 +165,15 @@ def spark_schema(path: Path) -> StructType:
     return StructType.fromJson(json.loads(opened(path).schema().to_json()))
 
 
-def rows(path: Path, sql: str, at_version: int | None = None, **registered: Path) -> list[dict[str, Any]]:
-    """Return what a query over ``t`` (the table) and further named tables answers, as dictionaries.
+def rows_at(path: Path, version: int, sql: str) -> list[dict[str, Any]]:
+    """Return what a query over ``t``, the table as it was at a version, answers."""
+    return _answer(sql, {"t": opened(path, version)})
 
-    ``t`` is as it is, or was at a version.
-    """
+
+def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
+    """Return what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
     if not exists(path):
         return []
-    if at_version is not None:
-        return _answer(sql, {"t": opened(path, at_version)})
     paths = {"t": path, **registered}
     try:
         return _answer(sql, {name: opened(place) for name, place in paths.items()})

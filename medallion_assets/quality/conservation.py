@@ -191,7 +191,7 @@ def files_out_of_balance(table: Table, lake: Lake) -> dict[str, int]:
         return {}
     by_file = f'SELECT "{FILE}" AS file, count(*) AS n FROM t GROUP BY 1'
     held = f"SELECT source_file AS file, count(*) AS n FROM t WHERE status <> '{REPLAYED}' GROUP BY 1"
-    lacks = Counter({str(row["file"]): int(row["n"]) for row in log.rows(upstream, by_file, version)})
+    lacks = Counter({str(row["file"]): int(row["n"]) for row in log.rows_at(upstream, version, by_file)})
     for path, sql in ((lake.path(table), by_file), (lake.quarantine(table), held)):
         lacks.subtract({str(row["file"]): int(row["n"]) for row in log.rows(path, sql)})
     may_lack = last.total_duplicates + last.total_dropped + last.total_by_hand > 0

@@ -106,7 +106,7 @@ def _fingerprints(batch: pa.RecordBatch) -> Prints:
 def _sampled(path: Path, failures: str, summed: str, **registered: Path) -> tuple[int, list[dict[str, Any]]]:
     """Return an aggregate over a query's answer, and a few of its rows: it may have millions of them."""
     sql = f"SELECT *, {summed} OVER () AS {TOTAL} FROM ({failures}) AS failures LIMIT {SHOWN}"
-    found = log.rows(path, sql, None, **registered)
+    found = log.rows(path, sql, **registered)
     return sum(row[TOTAL] for row in found[:1]), _shown(found)
 
 

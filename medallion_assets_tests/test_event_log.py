@@ -1,0 +1,56 @@
+"""The event log: what runs and their micro-batches did, as a Delta table people query."""
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from deltalake import write_deltalake
+
+from medallion_assets.delta import log
+from medallion_assets.lake import events
+from medallion_assets.lake.events import events_of, let_go_of_old
+from medallion_assets.runs.run import refresh
+from medallion_assets_tests.shop import chain, orders_file
+
+ALL = "SELECT * FROM t ORDER BY at, event"
+
+
+@pytest.mark.spark
+def test_each_refresh_and_micro_batch_is_told_with_its_quality_and_what_waited(
+    lake, drop, spark, refreshed, monkeypatch
+):
+    orders, sales, _ = chain()
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    landed = drop("shop/orders", "b.json", orders_file((3, 9)))
+    refreshed(orders, sales)
+    batch, whole, of_sales, _ = log.rows(events_of(lake), ALL)
+    assert (batch["event"], whole["event"], of_sales["table"]) == ("micro_batch", "refresh", sales.key)
+    assert (whole["rows_read"], whole["rows_written"], whole["files"]) == (3, 3, 2)
+    assert whole["backlog_files"] == 2
+    assert whole["backlog_bytes"] > landed.stat().st_size
+    assert 0 < whole["backlog_seconds"] < 600
+    assert (of_sales["rows_quarantined"], dict(of_sales["broken_rules"])) == (1, {"above_zero": 1})
+    refreshed(orders, sales)
+    assert len(log.rows(events_of(lake), ALL)) == 4, "a refresh that did nothing is not told"
+
+    def dies():
+        raise RuntimeError("a person's number")
+
+    drop("shop/orders", "c.json", orders_file((4, 1)))
+    with pytest.raises(RuntimeError):
+        refresh(orders, lake, dies)
+    last = log.rows(events_of(lake), ALL)[-1]
+    assert (last["event"], last["error"], last["backlog_files"]) == ("failure", "RuntimeError", 1)
+    monkeypatch.setattr(events, "write_deltalake", lambda *args, **told: dies())
+    assert refresh(orders, lake, lambda: spark).total("written") == 1
+
+
+def test_events_are_kept_as_many_days_as_the_setting_says(lake):
+    now = datetime.now(timezone.utc)
+    for days in (0, 300, 400):
+        at = now - timedelta(days=days)
+        row = {"day": at.date(), "at": at, "event": "refresh", "table": str(days)}
+        rows = events.pa.Table.from_pylist([row], events.COLUMNS)
+        write_deltalake(str(events_of(lake)), rows, mode="append", partition_by=["day"])
+    let_go_of_old(lake)
+    kept = log.rows(events_of(lake), 'SELECT "table" AS of FROM t ORDER BY at DESC')
+    assert [row["of"] for row in kept] == ["0", "300"]
