@@ -95,7 +95,16 @@ class Lakehouse:
 
 
 @pytest.fixture(scope="session")
-def medallion_spark() -> Iterator[Any]:
+def medallion_spark_stays() -> bool:
+    """Return whether the session lives for many minutes; to be overridden in your ``conftest.py``.
+
+    Java then compiles what runs often a second time, which a short test run never earns back.
+    """
+    return False
+
+
+@pytest.fixture(scope="session")
+def medallion_spark(medallion_spark_stays: bool) -> Iterator[Any]:
     """Return what starts the test run's one Spark session, when something first needs it."""
     from medallion_assets.session import start_session
     from medallion_assets.settings import Settings
@@ -104,7 +113,7 @@ def medallion_spark() -> Iterator[Any]:
 
     def session() -> Any:
         if not started:
-            started.append(start_session(Settings().resolved()))
+            started.append(start_session(Settings().resolved(), medallion_spark_stays))
         return started[0]
 
     yield session

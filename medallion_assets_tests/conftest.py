@@ -32,6 +32,11 @@ def of_this_test_alone(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def medallion_spark_stays():
+    return True
+
+
+@pytest.fixture(scope="session")
 def spark(medallion_spark):
     return medallion_spark()
 
