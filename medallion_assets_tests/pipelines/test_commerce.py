@@ -37,7 +37,7 @@ def test_days_of_orders_and_customers_reach_windows_and_sums(lake, run, rows_of)
     for table in PIPELINES["commerce"].tables.values():
         assert balance(table, lake).holds, str(balance(table, lake))
     copies = [f"commerce/bronze/orders_autoloader{name}" for name in ("", "_continuous")]
-    assert [rows_of(copy, "SELECT count(*) AS n FROM t") for copy in copies] == [[{"n": 1500}]] * 2
+    assert [rows_of(copy, "SELECT count(*) AS n FROM t") for copy in copies] == [[{"n": 750}]] * 2
     landing = lake.settings.landing / "commerce"
     customers = defaultdict(list)
     for day in range(1, 4):
