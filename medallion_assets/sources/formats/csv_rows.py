@@ -16,7 +16,7 @@ from pyspark.sql import types
 
 from medallion_assets.sources.errors import SourceError, UnreadableFile
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.formats.csv_blocks import STRICT, Block, Cutter
+from medallion_assets.sources.formats.csv_blocks import Block, Cutter
 from medallion_assets.sources.formats.csv_records import (
     NOT_TEXT,
     Dialect,
@@ -120,7 +120,9 @@ def _parsed_together(reader: "RowReader", cut: list[tuple[Entry, CsvFile, Block]
     """
     files = [file for file, _, _ in cut]
     for file, _, block in cut:
-        if (file.layout, file.header) != (STRICT, files[0].header) or file.records != len(block.begins):
+        if block.loose or block.refused or file.header != files[0].header:
+            return None
+        if file.records != len(block.begins):
             return None
     parsed = reader.parsed(files[0], cut[0][1], _joined([block for _, _, block in cut]))
     return None if parsed.judged else replace(parsed, origins=files)
