@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         unique,
     )
     from medallion_assets.orchestration.build import build_definitions
+    from medallion_assets.reports.notebook import run
     from medallion_assets.settings import Settings, current_settings
     from medallion_assets.sources import (
         CopyResult,
@@ -56,12 +57,13 @@ __all__ = [
     "null_rate",
     "references",
     "row_count",
+    "run",
     "sql",
     "static",
     "stream",
     "unique",
 ]
-_MODULES = ("declare", "sources", "settings", "orchestration.build")
+_MODULES = ("declare", "sources", "settings", "reports.notebook", "orchestration.build")
 
 
 def __getattr__(name: str) -> Any:
