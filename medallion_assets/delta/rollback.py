@@ -65,7 +65,7 @@ def roll_back(spark: SparkSession, path: Path, quarantine: Path, run_id: str) ->
     return True
 
 
-FORMAT = 1
+FORMAT = 2
 """Raised with every change of what commits, ledgers or quarantines hold that an older release misreads."""
 
 FILE = "_medallion.json"

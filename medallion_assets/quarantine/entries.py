@@ -89,6 +89,7 @@ COMES, LEAVES, SETTLES = "comes", "leaves", "settles"
 SETTLED = {
     "rules": "if(size(n.rules) > 0, n.rules, t.rules)",
     "attempts": "t.attempts + coalesce(n.attempts, 0)",
+    "replayed_at": "coalesce(t.replayed_at, n.replayed_at)",
     **{c: f"coalesce(n.{c}, t.{c})" for c in ("row", "status", "repaired", "replay_id", "tried_at", "note")},
 }
 """The values of a settled entry; columns that a change leaves NULL keep their value."""
@@ -120,7 +121,8 @@ def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known
     """
     # Entry ids are random: a checkpoint keeps them the same for every later read of the frame.
     rows = refused.localCheckpoint()
-    kept = ("entry_id", "quarantined_at", "attempts", "tried_at", "replay_id", "repaired", "note")
+    tries = ("attempts", "tried_at", "replayed_at", "replay_id", "repaired")
+    kept = ("entry_id", "quarantined_at", *tries, "note")
     entries = there.select(*kept, "row", "status", (F.col("status") != DISCARDED).alias("by_key"))
     entries = entries.localCheckpoint()
     placed = rows.select(F.col("entry_id").alias(ROW_ID), F.col("row").alias(TEXT))

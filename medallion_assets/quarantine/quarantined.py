@@ -68,6 +68,7 @@ def settled(judged: DataFrame, table: Table) -> DataFrame:
         .select(
             F.col(ENTRY).alias("entry_id"),
             outcome.alias("status"),
+            F.when(outcome == REPLAYED, F.current_timestamp()).alias("replayed_at"),
             _quarantining(table).alias("rules"),
             F.lit(SETTLES).alias(STEP),
             *(F.col(of).alias(name) for name, of in texts.items() if of in judged.columns),

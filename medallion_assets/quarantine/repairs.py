@@ -19,6 +19,7 @@ from medallion_assets.sources.quarantine import (
     AS_JSON,
     ENTRY,
     FROM_JSON,
+    IS_REPAIRED,
     NEW_REPAIRED,
     NEW_ROW,
     QUERY,
@@ -47,7 +48,8 @@ def in_force(
 ) -> DataFrame | None:
     """Return the quarantine's entries of typed rows, each with the repair that applies to it.
 
-    A repair applies where its entry was replayed before, or belongs to the replay under way.
+    A repair applies where its entry was replayed before, or belongs to the replay under way. One that was
+    replayed and waits again, for a static row that went, is repaired when that row is back.
 
     Args:
         spark: The session.
@@ -58,9 +60,10 @@ def in_force(
 
     Returns:
         ``entry_id``, ``row``, ``repaired`` STRING (NULL where no repair applies), ``tried`` BOOLEAN (true
-        where the entry was not replayed before). None where the log shows that no repair applies.
+        where the replay under way tries it). None where the log shows that no repair applies.
     """
-    told = f"status = '{REPLAYED}'" + (f" OR replay_id = {literal(replay)}" if replay else "")
+    mine = f"coalesce(replay_id, '') = {literal(replay)}" if replay else "false"
+    told = f"{IS_REPAIRED} OR {mine}"
     applies = "true" if as_it_stood else told
     known = {name for name, _ in log.schema(quarantine)}
     if "repaired" not in known or not log.rows(quarantine, f"SELECT 1 FROM t WHERE {applies} LIMIT 1"):
@@ -69,8 +72,9 @@ def in_force(
     held = at_version(spark, quarantine, log.version(quarantine) or 0)
     open_still = F.col("status") != REPLAYED
     becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).when(F.expr(applies), F.col("repaired"))
+    tried = open_still & (F.lit(as_it_stood) | ~F.expr(IS_REPAIRED) | F.expr(mine))
     typed = held.where(f"NOT {RAW} AND reason_class <> '{QUERY}'")
-    return typed.select("entry_id", "row", becomes.alias("repaired"), open_still.alias("tried"))
+    return typed.select("entry_id", "row", becomes.alias("repaired"), tried.alias("tried"))
 
 
 def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> DataFrame:

@@ -27,6 +27,7 @@ from medallion_assets.sources.quarantine import (
     AS_JSON,
     FROM_JSON,
     GAVE_NO_ROW,
+    IS_REPAIRED,
     LATE,
     NO_EVENT_TIME,
     OPEN,
@@ -101,15 +102,21 @@ def repaired(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) ->
 
 
 def as_tried(entries: DataFrame, schema: StructType, trial: ReplayPlan) -> DataFrame:
-    """Return entries whose rows have a schema, with the fix applied; see ``repaired``."""
+    """Return entries whose rows have a schema, with the fix applied; see ``repaired``.
+
+    Without a fix, an entry whose repair is in force is tried as it was repaired.
+    """
     wanted = StructType([*schema.fields]).add(UNFIT, StringType())
     options = {**FROM_JSON, "columnNameOfCorruptRecord": UNFIT}
-    rows = entries.select("entry_id", F.from_json("row", wanted, options).alias("was"))
     fixes = fixes_of(trial.fix)
+    stands = "row" if fixes else f"if({IS_REPAIRED}, coalesce(repaired, row), row)"
+    read = {"was": "row", "tried": stands}
+    texts = {name: F.from_json(F.expr(text), wanted, options) for name, text in read.items()}
+    rows = entries.select("entry_id", *(text.alias(name) for name, text in texts.items()))
     if not fixes.keys() <= {*schema.names} and entries.isEmpty():
         # The fix is for the other kind of rows, upstream's or the query's.
         fixes = {}
-    fixed = mended(rows.select("entry_id", "was", "was.*"), fixes)
+    fixed = mended(rows.select("entry_id", "was", "tried.*"), fixes)
     now = F.struct(*(F.col(quoted(name)) for name in schema.names))
     return fixed.select(
         "entry_id", "was", now.alias("now"), F.to_json(now, AS_JSON).alias("repaired"), F.col(UNFIT)

@@ -68,7 +68,7 @@ def changes_of(
     told = settled(verdict, table).drop(STEP)
     typed = repaired_typed(entries, table, lake, trial)
     told = told.join(typed.select("entry_id", "repaired"), "entry_id", "left")
-    told = told.unionByName(misfits)
+    told = told.unionByName(misfits, allowMissingColumns=True)
     transaction = trial.transaction(table)
     new = from_rules(verdict.where(F.col(ENTRY).isNull()), table, 0, transaction.run_id)
     return signed(told, trial).unionByName(new.withColumn(STEP, F.lit(COMES)), allowMissingColumns=True)

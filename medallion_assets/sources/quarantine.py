@@ -5,8 +5,9 @@ Columns: ``entry_id`` STRING, ``row`` STRING (the raw record, or the row as JSON
 ARRAY<STRING>, ``reason_class`` STRING (see ``REASONS``), ``source_file`` STRING, ``position`` STRING
 (``line 17``, or ``record 3`` where records are not lines; NULL for rows of a query), ``batch_id`` BIGINT,
 ``run_id`` STRING, ``quarantined_at`` TIMESTAMP (first seen), ``status`` STRING (``open``, ``replayed``,
-``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replay_id`` STRING, ``repaired`` STRING (what
-the last replay made of ``row``), ``note`` STRING (why a person discarded it).
+``discarded``), ``attempts`` INT, ``tried_at`` TIMESTAMP, ``replayed_at`` TIMESTAMP (when a replay first
+wrote it; it may wait again for a static row that went), ``replay_id`` STRING, ``repaired`` STRING (what the
+last replay made of ``row``), ``note`` STRING (why a person discarded it).
 
 Rules as in Auto Loader: a field the schema does not know, one whose value does not fit its column's
 type, and one whose name differs in case only. A key that stands twice gives all its values. NULL where
@@ -44,6 +45,8 @@ GAVE_NO_ROW = "gave_no_row"
 NO_EVENT_TIME = "no_event_time"
 """As a rule: an upstream row whose time is NULL, which no window of an aggregate takes."""
 OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
+IS_REPAIRED = f"(status = '{REPLAYED}' OR status = '{OPEN}' AND replayed_at IS NOT NULL)"
+"""SQL true of entries whose repair is in force: a replay wrote the row, though it may wait again by now."""
 
 ENTRY = "_check_entry"
 """A column of rows that came out of quarantine: the entry each was. Judged with them, never written."""
@@ -100,7 +103,7 @@ def shaped(
         F.current_timestamp().alias("quarantined_at"),
         F.lit(OPEN).alias("status"),
         F.lit(1).alias("attempts"),
-        F.lit(None).cast("timestamp").alias("tried_at"),
+        *(F.lit(None).cast("timestamp").alias(name) for name in ("tried_at", "replayed_at")),
         *(F.lit(None).cast("string").alias(name) for name in ("replay_id", "repaired", "note")),
     )
 

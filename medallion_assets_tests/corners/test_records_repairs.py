@@ -138,6 +138,22 @@ def test_entries_and_repairs_outlive_dimensions_replaced_files_and_replays_of_ot
     told(10)
 
 
+def test_a_repaired_row_whose_city_goes_is_written_as_repaired_once_the_city_is_back(lakehouse):
+    shop = History(lakehouse, "gone", unmatched="retry", follow=True)
+    shop.land("cities", "c.json", city(1))
+    shop.land("orders", "a.json", order(2, -7))
+    shop.run()
+    assert shop.do("replay", choice=RULE, fix="total = 7").found["written"] == 1
+    shop.land("cities", "c.json", city(1, "Lima"))
+    shop.run()
+    assert shop.do("replay", choice=QuarantineFilter()).found["still_open"] == 1
+    waits = shop.entries()[2]
+    assert (shop.sales(), waits["status"], list(waits["rules"])) == ([], OPEN, ["cities_matched"])
+    shop.land("cities", "c.json", city(10))
+    shop.run()
+    assert shop.sales() == [(2, 7, 10)]
+
+
 def test_a_repair_is_not_given_to_another_row_of_its_key(lakehouse):
     shop = History(lakehouse, "gone", unmatched="keep")
     shop.land("cities", "c.json", city(1))
