@@ -52,7 +52,10 @@ bench: .venv/made ## One more file, fresh process: ours against plain notebooks
 rooms: .venv/made ## Draw the package's rooms into docs/architecture.md again
 	$(BIN)/python -m medallion_assets_tests.rooms
 
+chapters: .venv/made ## Run the notebooks in docs/notebooks, and write what their cells show into them
+	$(BIN)/python -m medallion_assets_tests.chapters
+
 clean: ## Remove the environment; tables and landing stay
 	rm -rf .venv *.egg-info
 
-.PHONY: help demo ui test fast thorough faults bench rooms clean
+.PHONY: help demo ui test fast thorough faults bench rooms chapters clean

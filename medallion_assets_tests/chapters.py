@@ -12,10 +12,8 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
-SECONDS = re.compile(r"\(\d+\.\d s\)")
-"""What differs from run to run in the line of a table that ran."""
-
-UNTOLD = re.compile(r"WARN|Setting default log level|To adjust logging level|Picked up JAVA")
+COLOURS, SECONDS = re.compile(r"\x1b\[[\d;]*m"), re.compile(r"\(\d+\.\d s\)")
+"""What a stored page cannot show, and what differs from run to run."""
 
 
 def chapters() -> list[Path]:
@@ -40,7 +38,7 @@ def executed(chapter: Path, cache: str = "") -> Any:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [_without_chance(output) for output in cell.outputs if _is_told(output)]
+            cell.outputs = [_as_stored(output) for output in cell.outputs if output.get("name") != "stderr"]
     return notebook
 
 
@@ -50,13 +48,9 @@ def shown(notebook: Any) -> list[tuple[str, str]]:
     return [(cell.source, "".join(_text(output) for output in cell.outputs)) for cell in code]
 
 
-def _is_told(output: Any) -> bool:
-    return output.get("name") != "stderr"
-
-
-def _without_chance(output: Any) -> Any:
+def _as_stored(output: Any) -> Any:
     if output.output_type == "stream":
-        output.text = SECONDS.sub("(… s)", output.text)
+        output.text = SECONDS.sub("(… s)", COLOURS.sub("", output.text))
     return output
 
 

@@ -23,7 +23,10 @@ SUMMED = ("written", "quarantined")
 PIPED = 200
 """Width of output that goes to a file or another program; rich would fold it at 80 columns."""
 
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED)
+# A notebook gets plain lines too: rich's own boxes for it keep each line's colours as HTML.
+console = Console(
+    width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED, force_jupyter=False
+)
 
 
 def table(title: str, rows: Sequence[dict[str, Any]]) -> None:
