@@ -12,7 +12,9 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+from medallion_assets import run
 from medallion_assets.cli import app
+from medallion_assets.declare.errors import DeclarationError, RefreshFailed
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.definitions import defs
 from medallion_assets.pipelines import PIPELINES
@@ -59,6 +61,21 @@ def test_a_run_that_cannot_start_spark_exits_1_and_names_the_tables(medallion):
     assert done.exit_code == 1
     assert "tables failed" in done.output
     assert "not run: school/bronze/students failed" in done.output
+
+
+def test_a_run_from_a_notebook_prints_what_the_command_does_and_raises_where_a_table_failed(
+    medallion, no_spark, monkeypatch, capsys
+):
+    monkeypatch.setattr("medallion_assets.reports.notebook.start_session", lambda settings: no_spark())
+    school = PIPELINES["school"]
+    assert all(outcome.refresh.skipped for outcome in run(school))
+    assert "Spark was not started" in capsys.readouterr().out
+    medallion("land", "school")
+    with pytest.raises(RefreshFailed, match="school/bronze/courses"):
+        run(school.tables["school/bronze/courses"], trigger="once")
+    assert "1 of 1 table failed" in capsys.readouterr().out
+    with pytest.raises(DeclarationError, match="medallion stream"):
+        run(school, trigger="10s")
 
 
 def test_status_as_json_has_its_public_keys(medallion):

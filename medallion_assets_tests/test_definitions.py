@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from dagster_pyspark import LazyPySparkResource
 
 from medallion_assets.definitions import defs
 from medallion_assets.pipelines import PIPELINES
@@ -48,6 +49,10 @@ def test_every_table_is_described_owned_and_gated(table):
         table.key in Path("README.md").read_text()
         or f"{table.layer}/{table.name}" in Path("README.md").read_text()
     )
+
+
+def test_the_session_comes_from_dagsters_own_lazy_spark_resource():
+    assert isinstance(defs.resources["spark"], LazyPySparkResource)
 
 
 def test_a_chain_runs_in_one_process_and_each_table_has_a_pool_of_its_own():

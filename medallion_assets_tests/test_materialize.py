@@ -30,6 +30,9 @@ def test_one_run_takes_files_to_gold_and_says_so_in_metadata(chain, lake):
     assert silver["rows_quarantined"].value == 3
     assert [c.name for c in silver["dagster/column_schema"].value.columns][:2] == ["enroll_id", "quantity"]
     assert "data:image/svg+xml" in silver["last_batches"].value
+    head, _, newest, *_ = silver["history"].value.splitlines()
+    assert head == "| version | time | operation | rows_written | batch | run |"
+    assert newest.startswith("| 0 | ")
     assert shown["school/quarantine/silver_enrollments"]["dagster/row_count"].value == 3
 
 

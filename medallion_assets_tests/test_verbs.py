@@ -1,6 +1,7 @@
 """What a person asks of tables beyond a run: seen in the tables, their files and what is told."""
 
 import json
+import shutil
 from datetime import datetime, timezone
 from functools import partial
 
@@ -56,6 +57,17 @@ def test_a_full_refresh_that_fails_leaves_everything_as_it_was(drop, refreshed, 
     drop("shop/orders", "b.json", orders_file((3, 9)))
     refreshed(*tables)
     assert rows_of("shop/gold/totals", "SELECT total, sales FROM t") == [{"total": 15, "sales": 3}]
+
+
+def test_a_full_refresh_is_refused_where_its_upstream_is_gone(drop, refreshed, do, rows_of, lake):
+    tables = shop_with()
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, 1)))
+    refreshed(*tables)
+    shutil.rmtree(lake.path(tables[0]))
+    told = do("full_refresh", tables[1])
+    assert not told.well
+    assert "shop/bronze/orders" in told.does
+    assert rows_of("shop/silver/sales", "SELECT count(*) AS n FROM t") == [{"n": 2}]
 
 
 def test_bronze_is_not_made_anew_from_files_that_may_be_gone(drop, refreshed, do):

@@ -11,14 +11,14 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.verdicts import Verdict
-from medallion_assets.reports import last_files, quarantine_counts, quarantine_rows
+from medallion_assets.reports import history_of, last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
 from medallion_assets.runs.run import Refresh
 from medallion_assets.sources.quarantine import held_rows
 
 Metadata = Mapping[str, Any]
 BAR_WIDTH, PICTURE_HEIGHT, BARS = 14, 60, 24
-MOST_RULES = 100
+MOST_RULES, MOST_COMMITS = 100, 10
 
 
 def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
@@ -45,7 +45,9 @@ def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
     if table.source:
         shown["rows_rescued"] = done.total("rescued")
         shown["file_ledger"] = dg.MetadataValue.md(_grid([_as_code(f) for f in last_files(table, lake)]))
-    return shown | {"last_batches": dg.MetadataValue.md(picture(table, lake))}
+    commits = _grid(history_of(table, lake, MOST_COMMITS))
+    pages = {"history": commits, "last_batches": picture(table, lake)}
+    return shown | {name: dg.MetadataValue.md(page) for name, page in pages.items()}
 
 
 def micro_batch(table: Table, lake: Lake, batch: Batch, latency_seconds: float | None = None) -> Metadata:
