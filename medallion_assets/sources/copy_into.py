@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
+from medallion_assets.delta.batches import newest_flows
 from medallion_assets.delta.commit import TIMES, configured
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.delta.rollback import check_format
@@ -54,7 +55,8 @@ def create_table_as(
         The table's Delta version.
 
     Raises:
-        SourceError: The table stands already and ``replace`` is false, or its name cannot work.
+        SourceError: The table stands already and ``replace`` is false, runs or loads fill it, or its name
+            cannot work.
         TableBusy: Another process writes the table.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
@@ -65,6 +67,12 @@ def create_table_as(
             raise SourceError(
                 f"{named.key} stands already, at {path}. CREATE TABLE AS makes a table once: nothing was "
                 "changed. Give replace=True to rewrite it, or use copy_into to append what is new."
+            )
+        if newest_flows(path):
+            raise SourceError(
+                f"{named.key}, at {path}, is filled by runs or loads, which would not bring again what a "
+                "rewrite takes away. Nothing was changed: give the new table another name, or have "
+                f"`medallion reset {named.key} --yes` remove the old one with its ledger first."
             )
         rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
         _write(rows, path, named.key)

@@ -86,6 +86,8 @@ def test_a_table_has_its_name_in_the_session_that_just_loaded_it(landed, lake, s
     autoload_to_table(folder, "json", "web.bronze.just_now", tmp_path / "checkpoint")
     assert spark.table("web.bronze.just_now").count() == 1
     create_table_as("web.bronze.copied", "SELECT id FROM web.bronze.just_now")
+    with pytest.raises(SourceError, match="filled by runs or loads"):
+        create_table_as("web.bronze.just_now", "SELECT 1 AS id", replace=True)
     assert spark.table("web.bronze.copied").count() == 1
 
 
