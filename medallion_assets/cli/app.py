@@ -1,13 +1,14 @@
 """The command line's root, and the commands that show tables and files or land simulated ones."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from medallion_assets.declare.errors import DeclarationError, UnknownTable
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.declare.table import Table
+from medallion_assets.lake.loaded import loaded_tables
 from medallion_assets.lake.paths import Lake
 from medallion_assets.project import NoPipelines, project_pipelines
 from medallion_assets.reports import (
@@ -36,18 +37,33 @@ def tables_of(names: list[str]) -> list[Table]:
         return chosen(project_pipelines(), names)
     except (UnknownTable, NoPipelines, DeclarationError, SourceError) as error:
         refuse(" ".join(str(error).split()))
-        raise
 
 
-def table_of(name: str) -> Table:
-    """Return the table with this key; the name of a pipeline ends the command."""
-    found = tables_of([name])
+def tables_at(names: list[str]) -> list[tuple[Table, Lake]]:
+    """Return ``tables_of``, each with its lake; a name may be that of a table a notebook's load fills."""
+    loaded = {table.key: (table, lake) for table, lake in loaded_tables(the_lake())} if names else {}
+    meant = [name for name in names if (key := name.replace(".", "/")) in loaded and not _is_declared(key)]
+    others = [name for name in names if name not in meant]
+    declared = tables_of(others) if others or not names else []
+    return [*((table, the_lake()) for table in declared), *(loaded[n.replace(".", "/")] for n in meant)]
+
+
+def _is_declared(key: str) -> bool:
+    try:
+        return any(key in pipeline.tables for pipeline in project_pipelines().values())
+    except NoPipelines:
+        return False
+
+
+def table_at(name: str) -> tuple[Table, Lake]:
+    """Return the table with this key, and its lake; the name of a pipeline ends the command."""
+    found = tables_at([name])
     if len(found) != 1:
-        refuse(f"{name!r} is a pipeline; name one of its tables: {', '.join(t.key for t in found)}")
+        refuse(f"{name!r} is a pipeline; name one of its tables: {', '.join(t.key for t, _ in found)}")
     return found[0]
 
 
-def refuse(why: str) -> None:
+def refuse(why: str) -> NoReturn:
     """End the command with exit code 2, for a usage error."""
     typer.echo(why, err=True)
     raise typer.Exit(USAGE_ERROR)
@@ -59,7 +75,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Show every table: its version, rows, quarantine, last run and checks."""
-    found = statuses(tables_of(names or []), the_lake())
+    found = [one for table, lake in tables_at(names or []) for one in statuses([table], lake)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
@@ -69,13 +85,14 @@ def status(
 @app.command()
 def history(table: str, limit: int = 20) -> None:
     """Show a table's commits, newest first."""
-    show.table(f"History of {table}", history_of(table_of(table), the_lake(), limit))
+    show.table(f"History of {table}", history_of(*table_at(table), limit))
 
 
 @app.command()
 def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Show a pipeline's file ledger: every file seen, with its status and counts."""
-    found = [row for table in tables_of([pipeline]) if table.source for row in files_of(table, the_lake())]
+    """Show a pipeline's file ledger, or a table's: every file seen, with its status and counts."""
+    tables = [one for one in tables_at([pipeline]) if one[0].source]
+    found = [row for table, lake in tables for row in files_of(table, lake)]
     if as_json:
         typer.echo(json.dumps(found, indent=2, default=str))
     else:

@@ -11,7 +11,7 @@ from medallion_assets.reports import result_row, show
 
 if TYPE_CHECKING:
     from medallion_assets.sources import CopyResult
-from medallion_assets.cli.app import Names, table_of, tables_of, the_lake
+from medallion_assets.cli.app import Names, table_at, tables_at
 from medallion_assets.cli.verbs import DryRun, Files, do_to_each
 from medallion_assets.operations import VerbRequest
 from medallion_assets.quarantine.choice import QuarantineFilter
@@ -77,7 +77,6 @@ def _errors_shown() -> Iterator[None]:
         yield
     except ValueError as error:
         refuse(str(error))
-        raise
     except RuntimeError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
@@ -101,15 +100,14 @@ Where = Annotated[str, typer.Option(help="SQL over the quarantine's columns.")]
 @quarantine.command("list")
 def list_counts(names: Names = None) -> None:
     """Quarantined rows by table and rule."""
-    lake = the_lake()
-    counts = [row for t in tables_of(names or []) for row in quarantine_counts(t, lake)]
+    counts = [row for table, lake in tables_at(names or []) for row in quarantine_counts(table, lake)]
     show.table("Quarantine", counts)
 
 
 @quarantine.command("show")
 def show_rows(table: str, limit: int = 20, rule: str = "") -> None:
     """A table's quarantined rows, newest first."""
-    show.table(f"Quarantine of {table}", quarantine_rows(table_of(table), the_lake(), limit, rule))
+    show.table(f"Quarantine of {table}", quarantine_rows(*table_at(table), limit, rule))
 
 
 @quarantine.command()

@@ -51,7 +51,6 @@ def _timings(tables: list[Table], asked: list[str] | None) -> Mapping[str, Timin
         return timings_of(tables, asked or [])
     except (DeclarationError, UnknownTable) as error:
         refuse(str(error))
-        raise
 
 
 @app.command()
@@ -93,7 +92,6 @@ def stream(
         wait = seconds_of(every)
     except ValueError as error:
         refuse(str(error))
-        raise
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     typer.echo(f"{len(tables)} tables, every {every}; Ctrl-C stops after the micro-batch under way")

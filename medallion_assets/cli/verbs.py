@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
+from medallion_assets.cli.app import Names, app, refuse, tables_at, tables_of, the_lake
 from medallion_assets.operations import VerbRequest, VerbResult, carry_out
 from medallion_assets.reports import show
 
@@ -25,8 +25,7 @@ def plan(names: Names = None) -> None:
 @app.command("full_refresh")
 def full_refresh(names: Names = None, dry_run: DryRun = False) -> None:
     """Rebuild silver and gold tables from all of upstream, in one commit each."""
-    tables = [t for t in tables_of(names or []) if names or not t.source]
-    do_to_each("full_refresh", [t.key for t in tables], VerbRequest(dry_run))
+    do_to_each("full_refresh", names or [t.key for t in tables_of([]) if not t.source], VerbRequest(dry_run))
 
 
 @app.command()
@@ -124,10 +123,10 @@ def do_to_each(
     """Do the verb to each table and print the results; exit 1 where one is not well."""
     from medallion_assets.session import start_session
 
-    lake = the_lake()
-    tables = tables_of(names or [])
+    settings = the_lake().settings
     results = [
-        carry_out(verb, table, lake, lambda: start_session(lake.settings), request) for table in tables
+        carry_out(verb, table, lake, lambda: start_session(settings), request)
+        for table, lake in tables_at(names or [])
     ]
     if as_json:
         typer.echo(json.dumps([asdict(result) for result in results], indent=2, default=str))

@@ -71,8 +71,8 @@ def create_table_as(
         if newest_flows(path):
             raise SourceError(
                 f"{named.key}, at {path}, is filled by runs or loads, which would not bring again what a "
-                "rewrite takes away. Nothing was changed: give the new table another name, or have "
-                f"`medallion reset {named.key} --yes` remove the old one with its ledger first."
+                "rewrite takes away. Nothing was changed: give the new table another name, or remove the "
+                f"old one and its ledger first, as `medallion reset {named.key}` says."
             )
         rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
         _write(rows, path, named.key)

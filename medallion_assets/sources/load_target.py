@@ -1,10 +1,11 @@
 """Where a load goes: the lake's public paths by the table's name, its metadata by the checkpoint."""
 
+import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import LANDING, UPSTREAM, newest_flows, table_of_quarantine
+from medallion_assets.delta.batches import LANDING, UPSTREAM, newest_flows, table_of_quarantine, write_json
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
@@ -29,6 +30,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 
 LAYERS = ("bronze", "silver", "gold")
+LOADED_FROM = "loaded_from.json"
+"""The file beside a table's lease that says what a notebook's call last loaded it from."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,22 @@ class NamedTable:
     def lease(self, lake: Path) -> Path:
         """Return the folder of its lease: the one a declared table of this name holds."""
         return lake / self.pipeline / "_state" / self.layer / self.name / "lease"
+
+
+def remember(place: LoadTarget, file: Path) -> None:
+    """Write down what a table is loaded from, for verbs that come without the call's options."""
+    source, state = asdict(place.source), os.path.relpath(place.state, file.parent)
+    write_json(file, {"source": source, "state": state})
+
+
+def remembered(named: NamedTable, lake: Path) -> LoadTarget | None:
+    """Return where a table was last loaded from; None where no call of this release loaded it."""
+    file = named.lease(lake).with_name(LOADED_FROM)
+    if not file.exists():
+        return None
+    told = json.loads(file.read_text("utf-8"))
+    source = Source(**told["source"] | {"select": tuple(told["source"]["select"])})
+    return named.place(lake, Path(os.path.normpath(file.parent / told["state"])), source)
 
 
 def source_of(

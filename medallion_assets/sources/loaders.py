@@ -31,12 +31,14 @@ from medallion_assets.sources.listing import listing
 from medallion_assets.sources.load import catch_up, files_of, load_files
 from medallion_assets.sources.load_records import Loaded, look_ahead
 from medallion_assets.sources.load_target import (
+    LOADED_FROM,
     LoadTarget,
     has_new_ledger,
     landing_of,
     ledger_position,
     loaded_before,
     refuse_other_writers,
+    remember,
 )
 from medallion_assets.storage import storage_of
 from medallion_assets.storage.lease import held
@@ -121,6 +123,7 @@ def load_new(
     with held(lease, place.key):
         refuse_other_writers(place, settings.lake)
         register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
+        remember(place, lease.with_name(LOADED_FROM))
         refuse_unsound(place, checkpoint)
         catch_up(place)
         chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None

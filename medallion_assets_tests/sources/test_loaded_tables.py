@@ -1,0 +1,75 @@
+"""Verbs on tables that only notebooks' loads fill, through the command line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from medallion_assets import autoload_to_table, copy_into
+from medallion_assets.cli import app
+from medallion_assets.reports.show import console
+from medallion_assets_tests.shop import json_lines
+
+pytestmark = pytest.mark.spark
+RESCUING = {"schema_evolution_mode": "rescue", "rescued_data_column": "_rescued_data"}
+
+
+@pytest.fixture
+def medallion(lake, monkeypatch, spark):
+    monkeypatch.setattr("medallion_assets.session.start_session", lambda settings: spark)
+    monkeypatch.setattr(console, "width", 300)
+    return lambda *words: CliRunner().invoke(app, words)
+
+
+def test_rescued_fields_of_a_loaded_table_go_into_their_columns_and_bad_records_are_replayed(
+    lake, landed, medallion, tmp_path, rows_of, spark
+):
+    folder = landed(a__json=json_lines({"id": 1, "tip": 2}) + "broken\n")
+
+    def load(schema):
+        return autoload_to_table(
+            folder,
+            "json",
+            "web.bronze.orders",
+            tmp_path / "checkpoint",
+            spark=spark,
+            schema=schema,
+            **RESCUING,
+        )
+
+    assert load("id INT").rows_rescued == 1
+    landed(b__json=json_lines({"id": 2, "tip": 3}))
+    load("id INT, tip INT")
+    replay = ("quarantine", "replay", "web.bronze.orders")
+    assert (
+        "rescued fields of 1 row would be moved"
+        in medallion(*replay, "--reason", "rescued", "--dry-run").output
+    )
+    assert "rescued fields of 1 row were moved" in medallion(*replay, "--reason", "rescued").output
+    assert "broken" in medallion("quarantine", "show", "web.bronze.orders").output
+    fixed = medallion(*replay, "--fix", 'row = \'{"id": 3, "tip": 9}\'')
+    assert "1 row were judged again: 1 written" in fixed.output, fixed.output
+    found = rows_of("web/bronze/orders", "SELECT id, tip FROM t ORDER BY id")
+    assert [tuple(row.values()) for row in found] == [(1, 2), (2, 3), (3, 9)]
+    told = json.loads(medallion("status", "web.bronze.orders", "--json").output)
+    assert (told[0]["rows"], told[0]["quarantined"], told[0]["checks"]["conservation"]) == (3, 0, "passed")
+    assert "every record is accounted for" in medallion("audit", "web.bronze.orders").output
+    landed(c__json=json_lines({"id": 4, "tip": 1}))
+    assert load("id INT, tip INT").rows_loaded == 1, "a load goes on after the verbs"
+
+
+def test_a_table_of_copy_into_is_replayed_through_its_select_list_and_other_verbs_say_why_not(
+    landed, medallion, rows_of, spark
+):
+    folder = landed(a__csv="id,day\n1,2024-01-01\n2,soon\n")
+    select = ["id", "TO_DATE(day, 'yyyy-MM-dd') AS day"]
+    copy_into("web.bronze.days", folder, "csv", select=select, spark=spark)
+    fixed = medallion("quarantine", "replay", "web/bronze/days", "--fix", "row = '2,2024-02-02'")
+    assert "1 written" in fixed.output, fixed.output
+    found = rows_of("web/bronze/days", "SELECT id, CAST(day AS VARCHAR) AS day FROM t ORDER BY id")
+    assert [tuple(row.values()) for row in found] == [("1", "2024-01-01"), ("2", "2024-02-02")]
+    assert "a.csv" in medallion("files", "web.bronze.days").output
+    assert "WRITE" in medallion("history", "web.bronze.days").output
+    refused = medallion("full_refresh", "web.bronze.days")
+    assert refused.exit_code == 1
+    assert "call the load again" in refused.output
