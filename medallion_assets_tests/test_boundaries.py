@@ -127,6 +127,7 @@ TOUCH_FILES = {
     "delta/log.py": "copies a table that deltalake cannot read to a folder of its own, for one query",
     "delta/progress.py": "checks and moves Spark's checkpoint, which lies in a local lake",
     "delta/rollback.py": "the format file of a local lake",
+    "lake/loaded.py": "finds the notes of loads in a local lake",
     "lake/staging.py": "the staging tables of a local lake",
     "operations/doctor.py": "the age and size of a local lake's logs and state",
     "operations/reset.py": "removes the folders of a local lake and of its landing zone",
