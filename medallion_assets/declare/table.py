@@ -190,11 +190,6 @@ class Table:
         return self.scd.keys if self.scd else self.unique_by
 
     @property
-    def retries(self) -> tuple[tuple[str, Read], ...]:
-        """The static inputs whose late rows bring waiting rows through."""
-        return tuple((name, read) for name, read in self.reads if read.unmatched == "retry")
-
-    @property
     def upstream(self) -> tuple["Table", ...]:
         """Every table it or one of its flows reads."""
         mine = [read.table for _, read in self.reads if read.table]

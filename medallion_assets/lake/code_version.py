@@ -30,8 +30,6 @@ PARTS = (
 )
 """What a code version is made of, in the order of its parts."""
 
-MEMBER_STEPS = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
-
 
 def code_version(table: Table) -> str:
     """Return five hashes joined by ``-``, one for each of ``PARTS``.

@@ -193,19 +193,6 @@ def _outcome(rules: tuple[Expectation, ...]) -> Column:
     return outcome
 
 
-def within_bounds(verdict: DataFrame, table: Table) -> DataFrame:
-    """Return judged rows as they are, once no more of them are known to break a rule than it allows.
-
-    Raises:
-        ExpectationFailed: More do; nothing of the batch was written.
-    """
-    if all(rule.at_most is None for rule in table.expectations):
-        return verdict
-    kept = verdict.localCheckpoint()
-    refuse_beyond_bounds(counted(kept, table), table)
-    return kept
-
-
 def refuse_beyond_bounds(counts: Mapping[str, int], table: Table) -> None:
     """Raise where the counts of ``judge.counters`` say that more rows broke a rule than it allows.
 

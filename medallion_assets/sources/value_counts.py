@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -39,8 +38,6 @@ NOT_COUNTED = {
 }
 MOST_BESIDE = 16
 """Columns that a CSV file may have besides those of its header; a file with more is counted by its cells."""
-
-MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass
