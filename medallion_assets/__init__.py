@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from medallion_assets.orchestration.build import build_definitions
     from medallion_assets.reports.notebook import run
+    from medallion_assets.reports.watch import Watched, watch
     from medallion_assets.settings import Settings, current_settings
     from medallion_assets.sources import (
         CopyResult,
@@ -45,6 +46,7 @@ __all__ = [
     "Settings",
     "Source",
     "Table",
+    "Watched",
     "accepted_values",
     "autoload_to_table",
     "bad_records",
@@ -62,8 +64,9 @@ __all__ = [
     "static",
     "stream",
     "unique",
+    "watch",
 ]
-_MODULES = ("declare", "sources", "settings", "reports.notebook", "orchestration.build")
+_MODULES = ("declare", "sources", "settings", "reports.notebook", "reports.watch", "orchestration.build")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The command line's root, and the commands that show tables and files or land simulated ones."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -20,6 +21,7 @@ from medallion_assets.reports import (
 )
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.load_target import NamedTable
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
 USAGE_ERROR = 2
@@ -42,15 +44,38 @@ def tables_of(names: list[str]) -> list[Table]:
 def tables_at(names: list[str]) -> list[tuple[Table, Lake]]:
     """Return ``tables_of``, each with its lake; a name may be that of a table a notebook's load fills."""
     loaded = {table.key: (table, lake) for table, lake in loaded_tables(the_lake())} if names else {}
-    meant = [name for name in names if (key := name.replace(".", "/")) in loaded and not _is_declared(key)]
-    others = [name for name in names if name not in meant]
+    keys = {name: key for name in names if (key := _key_of(name)) in loaded and not _is_declared(name, key)}
+    others = [name for name in names if name not in keys]
     declared = tables_of(others) if others or not names else []
-    return [*((table, the_lake()) for table in declared), *(loaded[n.replace(".", "/")] for n in meant)]
+    return [
+        *((table, the_lake()) for table in declared),
+        *(loaded[key] for key in dict.fromkeys(keys.values())),
+    ]
 
 
-def _is_declared(key: str) -> bool:
+def _key_of(name: str) -> str:
+    """Return the key of a table by its name in the lake, bare or whole, or by its path; empty for none."""
+    path, lake = Path(name), the_lake().root
+    named = path.relative_to(lake).as_posix() if path.is_relative_to(lake) else name
     try:
-        return any(key in pipeline.tables for pipeline in project_pipelines().values())
+        return NamedTable.of(named.replace("/", ".")).key
+    except SourceError:
+        return ""
+
+
+def declared_or(name: str) -> Table | str:
+    """Return the declared table with this key, or the name where no pipeline declares it."""
+    try:
+        found = chosen(project_pipelines(), [name])
+    except (UnknownTable, NoPipelines):
+        return name
+    return found[0] if [t.key for t in found] == [name.replace(".", "/")] else name
+
+
+def _is_declared(name: str, key: str) -> bool:
+    try:
+        pipelines = project_pipelines()
+        return name in pipelines or any(key in pipeline.tables for pipeline in pipelines.values())
     except NoPipelines:
         return False
 

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 from jinja2 import Environment, StrictUndefined
 
-from medallion_assets.cli.app import Names, app, refuse, tables_of, the_lake
+from medallion_assets.cli.app import Names, app, declared_or, refuse, tables_of, the_lake
 from medallion_assets.cli.verbs import do_to_each
 from medallion_assets.declare.errors import DeclarationError, UnknownTable
 from medallion_assets.declare.table import Table
@@ -100,6 +100,35 @@ def stream(
         show.moment(moment)
         announced(moment.outcome, lake, moment.latency_seconds)
     typer.echo("stopped; files that are not loaded yet wait for the next start")
+
+
+@app.command()
+def watch(
+    table: str,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Its quarantine instead.")] = False,
+    from_start: Annotated[bool, typer.Option("--from-start", help="The rows it has first.")] = False,
+    for_: Annotated[float | None, typer.Option("--for", help="Seconds; until Ctrl-C without it.")] = None,
+    limit: Annotated[int, typer.Option(help="Rows shown of each micro-batch at most.")] = 20,
+) -> None:
+    """Show a table's new rows and its query's progress as they come; writes nothing, holds no run up."""
+    from medallion_assets.reports.watch import watch as shown
+    from medallion_assets.sources.errors import SourceError
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        seen = shown(
+            declared_or(table),
+            quarantine=quarantine,
+            from_start=from_start,
+            limit=limit,
+            seconds=for_,
+            until=lambda _: stop.is_set(),
+        )
+    except (DeclarationError, SourceError) as error:
+        refuse(str(error))
+    typer.echo(f"stopped after {seen.rows:,} rows in {seen.batches:,} micro-batches")
 
 
 @app.command()

@@ -100,7 +100,7 @@ def run_streaming_query(rows: DataFrame, write: Write, query: Query) -> dict[int
     failures: list[BaseException] = []
     calls = Calls(rows.sparkSession)
     rows.sparkSession.conf.set(NO_DATA, str(query.closes_windows).lower())
-    writer = rows.writeStream.foreachBatch(_guarded(write, calls, failures)).outputMode(query.output_mode)
+    writer = rows.writeStream.foreachBatch(guarded(write, calls, failures)).outputMode(query.output_mode)
     writer = writer.option("checkpointLocation", str(query.checkpoint)).queryName(query.name)
     try:
         running = writer.trigger(**{query.trigger: True}).start()
@@ -112,7 +112,7 @@ def run_streaming_query(rows: DataFrame, write: Write, query: Query) -> dict[int
     return {p.batchId: _state(p) for p in running.recentProgress if p.stateOperators}
 
 
-def _guarded(write: Write, calls: Calls, failures: list[BaseException]) -> Write:
+def guarded(write: Write, calls: Calls, failures: list[BaseException]) -> Write:
     """Return what Java calls for a micro-batch; what it raises is kept, and raised to Java."""
     # Java calls back in a thread of its own, which is to share what was read of logs.
     context = copy_context()

@@ -41,7 +41,8 @@ class LoadedLake(Lake):
 
     def state(self, table: Table, what: str) -> Path:
         """Its own notes by ``.``; else as for every table, the lease among them."""
-        return self.target.state if what == "." else super().state(table, what)
+        ours = {".": self.target.state, "checkpoint": self.target.state / "stream"}
+        return ours.get(what) or super().state(table, what)
 
 
 def loaded_tables(lake: Lake) -> Iterator[tuple[Table, LoadedLake]]:

@@ -25,16 +25,25 @@ VERBS = {
 __all__ = ["VERBS", "VerbRequest", "VerbResult", "carry_out", *VERBS]
 
 
-OF_LOADED = ("replay", "discard", "audit", "maintain")
-"""The verbs of tables that notebooks' loads fill; the others are of declarations and their runs."""
+OF_DECLARED = {
+    "plan": "call its load, which takes what is new; `medallion files` shows what it has taken",
+    "full_refresh": "bronze is computed from no table; load its files into a table of another name",
+    "undo": "only a full refresh is undone; Delta's RESTORE takes a table back to a version",
+    "reset_checkpoint": "remove the folder `stream` beside its ledger and load again; no row is doubled",
+    "reprocess": 'load with allow_overwrites="replace" and `touch` the file; its rows are replaced',
+    "validate": "COPY INTO's VALIDATE, or copy_into(validate=...), checks files and writes nothing",
+    "accept_changes": "load the files that are left into a table of another name",
+    "reset": "remove {folders}, and call the load again",
+}
+"""Verbs of declarations and their runs, and what serves where a notebook's loads fill the table."""
 
 
 def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
     """Carry out an operation and return its result; an error becomes a failed result of one paragraph."""
-    if isinstance(lake, LoadedLake) and verb not in OF_LOADED:
-        why = f"it is filled by loads from a notebook, and {verb} is for declared tables: call the load again"
+    if isinstance(lake, LoadedLake) and verb in OF_DECLARED:
         folders = f"{lake.path(table)}, {lake.quarantine(table)} and {lake.target.state}"
-        return refused(table, f"{why}, or remove {folders} first to begin anew")
+        instead = OF_DECLARED[verb].format(folders=folders)
+        return refused(table, f"loads from a notebook fill it, and {verb} is for declared tables: {instead}")
     try:
         return VERBS[verb](table, lake, spark, request)
     except Exception as error:

@@ -105,8 +105,11 @@ class NamedTable:
 
 def remember(place: LoadTarget, file: Path) -> None:
     """Write down what a table is loaded from, for verbs that come without the call's options."""
-    source, state = asdict(place.source), os.path.relpath(place.state, file.parent)
-    write_json(file, {"source": source, "state": state})
+    # A path the call gave relative to its own folder has to serve from any.
+    source = {**asdict(place.source), "path": str(place.landing)}
+    told = {"source": source, "state": os.path.relpath(place.state, file.parent)}
+    if not file.exists() or json.loads(file.read_text("utf-8")) != json.loads(json.dumps(told)):
+        write_json(file, told)
 
 
 def remembered(named: NamedTable, lake: Path) -> LoadTarget | None:
@@ -115,7 +118,8 @@ def remembered(named: NamedTable, lake: Path) -> LoadTarget | None:
     if not file.exists():
         return None
     told = json.loads(file.read_text("utf-8"))
-    source = Source(**told["source"] | {"select": tuple(told["source"]["select"])})
+    options: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in told["source"].items()}
+    source = Source(**options)
     return named.place(lake, Path(os.path.normpath(file.parent / told["state"])), source)
 
 

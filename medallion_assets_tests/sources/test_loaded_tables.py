@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from medallion_assets import autoload_to_table, copy_into
 from medallion_assets.cli import app
+from medallion_assets.operations import OF_DECLARED
 from medallion_assets.reports.show import console
 from medallion_assets_tests.shop import json_lines
 
@@ -72,4 +73,17 @@ def test_a_table_of_copy_into_is_replayed_through_its_select_list_and_other_verb
     assert "WRITE" in medallion("history", "web.bronze.days").output
     refused = medallion("full_refresh", "web.bronze.days")
     assert refused.exit_code == 1
-    assert "call the load again" in refused.output
+    assert "load its files into a table of another name" in refused.output
+
+
+def test_verbs_that_need_a_declaration_are_refused_with_what_serves_instead(landed, spark, lake, medallion):
+    folder = landed(a__csv="id\n1\n")
+    copy_into("t", folder, "csv", format_options={"header": "true"}, spark=spark)
+    asked = {"accept_changes": ("--why", "x"), "reprocess": ("--file", "a.csv")}
+    for verb, instead in OF_DECLARED.items():
+        done = medallion(verb, "t", *asked.get(verb, ()))
+        told = " ".join(done.output.split())
+        assert (done.exit_code, "is for declared tables" in told) == (1, True), told
+        assert instead.split()[-1] in told
+    assert "well" in medallion("doctor", str(lake.root / "default/bronze/t")).output
+    assert medallion("history", "default.bronze.nothing").exit_code == 2
