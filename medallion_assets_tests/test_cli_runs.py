@@ -1,4 +1,4 @@
-"""The command line from the first landing to the last reset, with Spark behind it."""
+"""The command line from a first run to the last reset, with Spark behind it."""
 
 import json
 
@@ -6,7 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
+from medallion_assets.declare import Pipeline
 from medallion_assets.reports.show import console
+from medallion_assets_tests.shop import orders_and_sales, orders_file
 
 pytestmark = pytest.mark.spark
 
@@ -24,26 +26,25 @@ def medallion(lake, spark, monkeypatch):
     return ask
 
 
-def test_land_run_refresh_reprocess_and_reset_do_what_they_say(medallion, lake):
-    def rows(key="health/bronze/recordings"):
-        (told,) = json.loads(medallion("status", key, "--json"))
-        return told["rows"]
+def test_run_refresh_reprocess_history_status_and_reset_do_what_they_say(medallion, drop, monkeypatch):
+    orders, _ = orders_and_sales()
+    shop = Pipeline("shop", tables={**orders.registry})
+    monkeypatch.setattr("medallion_assets.cli.app.project_pipelines", lambda: {"shop": shop})
 
-    medallion("land", "health")
-    assert "done" in medallion("run", "health")
-    first = rows()
-    assert first > 0
-    assert "passed" in medallion("status", "health")
-    medallion("land", "health")
-    assert "health/gold/daily_patient_avg" in medallion("refresh", "health")
-    both, enriched = rows(), rows("health/silver/recordings_enriched")
-    assert both > first
-    assert "rows before" in medallion("refresh", "health/silver/recordings_enriched", "--full")
-    assert rows("health/silver/recordings_enriched") == enriched
-    again = ("reprocess", "health/bronze/recordings", "--file", "recordings_2020_01.json")
-    assert "1 file" in medallion(*again)
-    assert rows() == both
-    commits = medallion("history", "health/bronze/recordings")
-    assert all(word in commits for word in ("STREAMING UPDATE", "run", "batch")) or "WRITE" in commits
-    medallion("reset", "health", "--yes")
-    assert rows() in (None, 0)
+    def rows():
+        return [told["rows"] for told in json.loads(medallion("status", "--json"))]
+
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, 6)))
+    assert "All well: 2 tables, 4 rows written" in medallion("run")
+    shown = medallion("status")
+    assert all(word in shown for word in ("shop/silver/sales", "passed"))
+    drop("shop/orders", "b.json", orders_file((3, 7)))
+    assert "All well: 2 tables, 2 rows written" in medallion("refresh")
+    assert "3 rows before, 3 now" in medallion("refresh", "--full")
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    assert "shop/silver/sales" in medallion("reprocess", "shop/bronze/orders", "--file", "a.json")
+    assert rows() == [2, 3], "what reads the table takes the change with its next run"
+    commits = medallion("history", "shop/bronze/orders")
+    assert all(word in commits for word in ("rows_written", "WRITE", "batch", "run"))
+    medallion("reset", "shop", "--yes")
+    assert rows() == [0, 0]
