@@ -1,6 +1,7 @@
 """The command line from a first run to the last reset, with Spark behind it."""
 
 import json
+from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
@@ -29,7 +30,9 @@ def medallion(lake, spark, monkeypatch):
 def test_run_refresh_reprocess_history_status_and_reset_do_what_they_say(medallion, drop, monkeypatch):
     orders, _ = orders_and_sales()
     shop = Pipeline("shop", tables={**orders.registry})
-    monkeypatch.setattr("medallion_assets.cli.app.project_pipelines", lambda: {"shop": shop})
+    monkeypatch.setattr(
+        import_module("medallion_assets.cli.app"), "project_pipelines", lambda: {"shop": shop}
+    )
 
     def rows():
         return [told["rows"] for told in json.loads(medallion("status", "--json"))]
