@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         stream,
         unique,
     )
+    from medallion_assets.lake.resources import Resource
+    from medallion_assets.operations.reset import cleanup, resources
     from medallion_assets.orchestration.build import build_definitions
     from medallion_assets.reports.notebook import run
     from medallion_assets.settings import Settings, current_settings
@@ -42,6 +44,7 @@ __all__ = [
     "Layout",
     "LoadResult",
     "Pipeline",
+    "Resource",
     "Settings",
     "Source",
     "Table",
@@ -49,6 +52,7 @@ __all__ = [
     "autoload_to_table",
     "bad_records",
     "build_definitions",
+    "cleanup",
     "copy_into",
     "create_table_as",
     "current_settings",
@@ -56,6 +60,7 @@ __all__ = [
     "keep_changes",
     "null_rate",
     "references",
+    "resources",
     "row_count",
     "run",
     "sql",
@@ -63,7 +68,14 @@ __all__ = [
     "stream",
     "unique",
 ]
-_MODULES = ("declare", "sources", "settings", "reports.notebook", "orchestration.build")
+_MODULES = (
+    "declare",
+    "sources",
+    "settings",
+    "operations.reset",
+    "reports.notebook",
+    "orchestration.build",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -124,7 +124,8 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
     problems, notes = list(_problems(table, lake)), list(_notes(table, lake))
     last = newest_batch(table, lake)
     place, upstream = position(table, lake), lake.upstream_log(table)
-    found = {
+    user = {"user_schema": lake.settings.user_schema} if lake.settings.user_schema else {}
+    found = user | {
         "taken_up_to": place,
         "upstream_at": log.version(upstream),
         "days_left": days_left(upstream, place + 1),

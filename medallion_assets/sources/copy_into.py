@@ -29,7 +29,7 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
 from medallion_assets.sources.walking import folder_of, local_path, location_of
 from medallion_assets.storage import is_object, storage_of
-from medallion_assets.storage.lease import held
+from medallion_assets.storage.lease import held, open_to_writers
 
 
 def create_table_as(
@@ -62,7 +62,7 @@ def create_table_as(
     settings, named = current_settings(), NamedTable.of(table_name)
     path = settings.lake / named.pipeline / named.layer / named.name
     check_format(settings.lake)
-    with held(named.lease(settings.lake), named.key):
+    with open_to_writers(settings.lake), held(named.lease(settings.lake), named.key):
         if log.exists(path) and not replace:
             raise SourceError(
                 f"{named.key} stands already, at {path}. CREATE TABLE AS makes a table once: nothing was "

@@ -41,7 +41,7 @@ from medallion_assets.sources.load_target import (
     remember,
 )
 from medallion_assets.storage import storage_of
-from medallion_assets.storage.lease import held
+from medallion_assets.storage.lease import held, open_to_writers
 
 
 def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
@@ -120,7 +120,7 @@ def load_new(
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
     check_format(settings.lake)
-    with held(lease, place.key):
+    with open_to_writers(settings.lake), held(lease, place.key):
         refuse_other_writers(place, settings.lake)
         register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
         remember(place, lease.with_name(LOADED_FROM))
