@@ -12,7 +12,7 @@ from medallion_assets.declare.expectations import Expectation, OnViolation, SetR
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.scd import Changes
 from medallion_assets.declare.table import Layer, OutputMode, Read, RowsOut, Table
-from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work
+from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work, with_warnings
 from medallion_assets.sources import Source
 from medallion_assets.sources.load_target import source_of
 from medallion_assets.sources.quarantine import JOIN, KEY
@@ -133,6 +133,7 @@ class Pipeline:
             stream = replace(into, query=query, reads=_reads(query), declared_at=_place(query),
                              flow=query.__name__, flows=[])  # fmt: skip
             refuse_flow(stream, into)
+            stream = with_warnings(stream)
             into.flows.append(stream)
             return stream
 
@@ -177,6 +178,7 @@ class Pipeline:
             rows_out=rows_out, trigger=trigger,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
+        table = with_warnings(table)
         self.tables[table.key] = table
         DECLARED[self.name] = self.tables
         return table
