@@ -3,11 +3,16 @@
 import warnings
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets import Layout, Pipeline, static, stream
-from medallion_assets.declare.errors import DeclarationError, QueryWarning
+from medallion_assets.declare.errors import DeclarationError, QueryWarning, RefreshFailed
+from medallion_assets.orchestration.assets import _spec
+from medallion_assets.orchestration.metadata import refreshed
 from medallion_assets.pipelines import PIPELINES
+from medallion_assets.runs.run import refresh
+from medallion_assets.runtime.query_checks import query_warnings
 
 CLICKS = "id STRING, who STRING, at TIMESTAMP, price STRING, n BIGINT"
 WATERMARK = {"event_time": "at", "watermark": "1 minute"}
@@ -64,7 +69,7 @@ WINDOWS = [
     "SELECT window(at, '1 day') AS w, count(*) AS n FROM clicks GROUP BY w",
     "SELECT window(at, '1 day'), who, count(*) AS n FROM clicks GROUP BY 1, 2",
     "SELECT window(at, '1 day') AS w, count(*) AS n FROM clicks GROUP BY ALL",
-    "SELECT session_window(at, '5 minutes') w, count(*) n FROM clicks GROUP BY session_window(at, '5 minutes')",
+    "SELECT count(*) n FROM clicks GROUP BY who, session_window(at, '5 minutes')",
     "WITH c AS (SELECT *, window(at, '1 day') AS w FROM clicks) SELECT w.start, count(*) n FROM c GROUP BY w",
     "SELECT w.start, count(*) AS n FROM (SELECT window(at, '1 day') AS w FROM clicks) GROUP BY w.start",
     "SELECT count(*) AS n FROM clicks JOIN people USING (who) GROUP BY WINDOW(at, '1 day')",
@@ -165,6 +170,18 @@ def test_a_query_that_returns_a_frame_or_needs_one_for_its_sql_is_not_run_as_it_
     assert columns.query_warnings == ()
 
 
+def test_groups_by_the_key_of_rows_that_come_once_are_no_groups_of_a_stream():
+    shop, raw = landed()
+
+    @shop.silver(unique_by="id")
+    def counted(clicks: DataFrame = stream(raw), people: DataFrame = static(raw)) -> str:
+        return (
+            "SELECT c.id, count(p.id) AS n FROM clicks c LEFT JOIN people p USING (who) GROUP BY c.id, c.who"
+        )
+
+    assert counted.query_warnings == ()
+
+
 def test_a_flow_is_read_like_a_table():
     shop, raw = landed()
 
@@ -177,6 +194,86 @@ def test_a_flow_is_read_like_a_table():
 
     with pytest.raises(DeclarationError, match="flow late: its query sorts the stream raw"):
         shop.flow(clicks)(late)
+
+
+JSON = '{"id": "1", "who": "a", "at": "2024-01-01T00:00:00", "price": "x"}\n'
+
+
+def framed(mode, query, **options):
+    """Return a bronze table and one that makes this of its rows."""
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format="json", schema=CLICKS)):  # noqa: B008
+        return files
+
+    def made(clicks=stream(clicks)):
+        return query(clicks)
+
+    return clicks, shop.silver(output_mode=mode, **MODES[mode] | options)(made)
+
+
+REFUSED = {
+    "sorted": (
+        "append",
+        lambda rows: rows.select("id", "at").orderBy("at"),
+        r"sorts the stream clicks \(ORDER BY at\)",
+    ),
+    "window": (
+        "update",
+        lambda rows: rows.groupBy("who", F.window("at", "1 day")).agg(F.count("*").alias("n")),
+        "by a window and has no watermark",
+    ),
+    "grouped": (
+        "append",
+        lambda rows: rows.groupBy("who").count(),
+        "in append mode and has no watermark",
+    ),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_query_of_frames_is_refused_at_its_first_run_in_the_same_words(
+    lake, drop, spark, mode, query, words
+):
+    clicks, made = framed(mode, query)
+    drop("shop/clicks", "1.json", JSON)
+    refresh(clicks, lake, lambda: spark)
+    with pytest.raises(RefreshFailed, match=rf"test_query_checks\.py:\d+: shop/silver/made: .*{words}"):
+        refresh(made, lake, lambda: spark)
+    assert not lake.path(made).exists()
+
+
+@pytest.mark.spark
+def test_a_strict_cast_of_a_frame_is_told_at_the_first_run_by_doctor_plan_and_dagster(
+    lake, drop, spark, look, caplog
+):
+    cast = F.col("price").cast("int").alias("price"), F.col("n").cast("double").alias("n")
+    clicks, made = framed(
+        "append",
+        lambda rows: rows.select(
+            "id", F.max("at").over(Window.partitionBy("id").orderBy("at")).alias("at"), *cast
+        ),
+    )
+    drop("shop/clicks", "1.json", JSON + JSON.replace('"x"', '"7"').replace('"1"', '"2"'))
+    refresh(clicks, lake, lambda: spark)
+    done = refresh(made, lake, lambda: spark)
+    # The record with no number is where the words say.
+    assert (done.total("written"), done.total("quarantined")) == (1, 1)
+    (told,) = query_warnings(made, lake)
+    assert told.startswith("CAST(price AS INT) in its query fails on a value that is no INT")
+    assert f"{made.declared_at}: shop/silver/made: {told}" in caplog.text
+    assert all(f"warning: {told}" in look(verb, made).does for verb in ("doctor", "plan"))
+    assert told in refreshed(made, lake, done)["query_warnings"].value
+    assert query_warnings(clicks, lake) == []
+
+
+def test_a_warning_stands_in_dagsters_description_of_the_table():
+    assert (
+        "Warning: CAST(price AS INT) in its query fails"
+        in _spec(declared("SELECT CAST(price AS INT) AS p FROM clicks")).description
+    )
 
 
 def test_the_packages_own_pipelines_warn_of_nothing():

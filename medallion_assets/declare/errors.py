@@ -54,6 +54,10 @@ class RefreshFailed(RuntimeError):
     """A micro-batch could not be written; it was not committed, and the next run takes it again."""
 
 
+class QueryRefused(RefreshFailed):
+    """A query asks of its stream what no stream can give; its table's first run was not begun."""
+
+
 class GateClosed(RuntimeError):
     """A batch was judged before publish and kept back; the table is as it was."""
 

@@ -7,7 +7,7 @@ A query that returns SQL is read here, as it loads; one that returns a frame has
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, get_args
 
 import sqlglot
@@ -45,8 +45,14 @@ def sorted_stream(table: Table, by: str) -> str:
     )
 
 
-def grouped_stream(table: Table, windows: bool) -> str:
-    """Return why a stream cannot be grouped so, empty where it can be."""
+def grouped_stream(table: Table, keys: Collection[str], windows: bool) -> str:
+    """Return why a stream cannot be grouped so, empty where it can be.
+
+    Args:
+        table: The table.
+        keys: The columns it is grouped by, in lower case.
+        windows: True where one of them is a window.
+    """
     if table.watermarked or table.once or table.output_mode not in ("append", "update", "changes"):
         return ""
     name = stream_of(table)
@@ -60,7 +66,8 @@ def grouped_stream(table: Table, windows: bool) -> str:
             f"{table.output_mode} mode no window could ever be known to be complete, and its state would "
             f"grow for ever. {way}"
         )
-    if table.output_mode != "append":
+    # By the key of its rows, of which each comes once, a group is a row and what it is joined with.
+    if table.output_mode != "append" or (table.unique_by and {*map(str.lower, table.unique_by)} <= {*keys}):
         return ""
     return (
         f"its query groups the stream {name} in append mode and has no watermark: each micro-batch would "
@@ -189,11 +196,8 @@ def _groups(tree: exp.Expression, table: Table) -> Iterator[str]:
         keys = [_of_number(key, select) for key in keys]
         if group and group.args.get("all"):
             keys += [column for column in select.expressions if not _is_aggregate(column)]
-        of_windows = any(
-            _has_window(key) or {part.name.lower() for part in key.find_all(exp.Identifier)} & columns
-            for key in keys
-        )
-        yield grouped_stream(table, of_windows)
+        named = {part.name.lower() for key in keys for part in key.find_all(exp.Identifier)}
+        yield grouped_stream(table, named, bool(named & columns) or any(map(_has_window, keys)))
 
 
 def _of_number(key: exp.Expression, select: exp.Select) -> exp.Expression:
