@@ -91,8 +91,9 @@ def _output(table: Table) -> list[str]:
     if table.output_mode not in MODES:
         return [f"output mode {table.output_mode!r} is none of {', '.join(MODES)}"]
     problems = table.layout.problems()
-    if table.layer == "bronze" and table.layout != Layout(comment=table.layout.comment):
-        problems.append("a layout but for its comment is for silver and gold: bronze takes what lands")
+    told = Layout(comment=table.layout.comment, column_comments=table.layout.column_comments)
+    if table.layer == "bronze" and table.layout != told:
+        problems.append("a layout but for its comments is for silver and gold: bronze takes what lands")
     if table.layer == "bronze" and (table.one_each or table.statics):
         problems.append("rules that look at other rows or tables are for silver and gold")
     if table.layer == "bronze" and table.write_audit_publish:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import LANDING, UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
+from medallion_assets.delta.comments import commented, comments_of
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.position import app_id, epoch_of
@@ -239,6 +240,7 @@ def _commit(
 ) -> dict[str, int]:
     if rows is not None:
         refuse_new_columns(rows, place)
+        rows = commented(rows, place.path, comments_of(place.source.schema))
     good = rows.count() if rows is not None else 0
     refused = loaded.malformed if place.source.malformed == "QUARANTINE" else 0
     batch = Batch(
