@@ -123,12 +123,6 @@ def user_of(lake: Path) -> str:
     return lake.name if lake.parent.name == USERS else ""
 
 
-def lakes_beside(lake: Path) -> list[Path]:
-    """Return the lakes in one folder with this one, itself among them: the shared one and each user's."""
-    shared = lake.parent.parent if user_of(lake) else lake
-    return [shared, *sorted(found for found in (shared / USERS).glob("*") if found.is_dir())]
-
-
 def project_folder(start: Path | None = None) -> Path | None:
     """Return the nearest folder, from ``start`` upwards, whose pyproject.toml has ``[tool.medallion]``."""
     here = (start or Path.cwd()).resolve()

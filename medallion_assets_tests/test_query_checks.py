@@ -234,9 +234,8 @@ REFUSED = {
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_query_of_frames_is_refused_at_its_first_run_in_the_same_words(
-    lake, drop, spark, mode, query, words
-):
+def test_a_query_of_frames_is_refused_at_its_first_run_in_the_same_words(lake, drop, spark, case):
+    mode, query, words = REFUSED[case]
     clicks, made = framed(mode, query)
     drop("shop/clicks", "1.json", JSON)
     refresh(clicks, lake, lambda: spark)

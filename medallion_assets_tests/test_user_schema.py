@@ -112,6 +112,7 @@ def test_two_users_work_side_by_side_and_a_cleanup_takes_one_users_work_alone(
     (anna.root / "linked").symlink_to(tmp_path / "bens")
     (tmp_path / "bens").symlink_to(ben.root)
     (tmp_path / "checkpoints/anna/notes.txt").write_text("mine")
+    (tmp_path / "checkpoints/anna/ahead").symlink_to(tmp_path / "checkpoints/ben")
     (anna.settings.landing / "school/courses/mine.csv").write_text("course_id\nC99\n")
     before = everything(ben.root), everything(ben.settings.landing), everything(tmp_path / "checkpoints/ben")
     as_user("anna")

@@ -15,9 +15,9 @@ from medallion_assets.delta.batches import table_of_quarantine
 from medallion_assets.delta.errors import DamagedTable, UnusablePath
 from medallion_assets.delta.rollback import FILE as FORMAT
 from medallion_assets.lake.paths import Lake
-from medallion_assets.settings import USERS, lakes_beside, user_of
+from medallion_assets.settings import USERS, user_of
 from medallion_assets.sources.bad_records import FOLDER as BAD_RECORDS
-from medallion_assets.sources.cleaning import readers_in
+from medallion_assets.sources.cleaning import lakes_beside, readers_in
 from medallion_assets.sources.load_target import LAYERS
 from medallion_assets.storage.lease import WRITERS
 from medallion_assets.storage.locations import LOCAL
@@ -135,25 +135,30 @@ def _is_made_here(root: Path, pipeline: str, area: str, table: str) -> bool:
             return bool(table_of_quarantine(path))
         return any("run_id" in log.commit_metadata_of(info) for info in log.newest_commits(path))
     except (DamagedTable, UnusablePath):
-        # Every writer of ours keeps its lease there.
-        return any((root / pipeline / "_state").glob(f"*/{table}"))
+        return any(_has_state(root, pipeline, layer, table) for layer in LAYERS)
+
+
+def _has_state(root: Path, pipeline: str, layer: str, table: str) -> bool:
+    """Return true where a writer of ours ever held the lease of a table."""
+    return (root / pipeline / "_state" / layer / table).is_dir()
 
 
 def _elsewhere(lake: Lake) -> Iterator[tuple[str, str, str, Path]]:
     """Return what loads keep outside of the lake: notebooks' checkpoints, and bad records."""
     others = {r.ledger for each in lakes_beside(lake.root) if each != lake.root for r in readers_in(each)}
-    tables = {".".join(p.parts[i] for i in (-4, -2, -1)) for p in lake.root.glob("*/_state/*/*")}
     seen: set[Path] = set()
     for reader in readers_in(lake.root):
-        checkpoint, folder = reader.ledger.parent, Path(reader.bad_records)
-        if not reader.ledger.is_relative_to(lake.root) and reader.ledger not in others:
-            for path in (p for name in OF_CHECKPOINT for p in _files(checkpoint / name)):
+        # A person may have named a folder by a link: that one is followed, and none below it.
+        checkpoint, folder = reader.ledger.parent.resolve(), Path(reader.bad_records)
+        if not checkpoint.is_relative_to(lake.root) and reader.ledger not in others:
+            parts = [checkpoint / name for name in OF_CHECKPOINT if not (checkpoint / name).is_symlink()]
+            for path in (found for part in parts for found in _files(part)):
                 yield "checkpoint", str(checkpoint), str(checkpoint), path
-        if folder.is_absolute() and folder not in seen and not folder.is_relative_to(lake.root):
+        if folder.is_absolute() and folder not in seen and not folder.resolve().is_relative_to(lake.root):
             seen.add(folder)
-            for path in _files(folder):
+            for path in _files(folder.resolve()):
                 user, table = _bad_records(path.parts)
-                if user == user_of(lake.root) and table in tables:
+                if table and user == user_of(lake.root) and _has_state(lake.root, *table.split(".")):
                     yield "bad records", str(path.parents[1]), str(path.parents[1]), path
 
 

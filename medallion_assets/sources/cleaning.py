@@ -18,7 +18,7 @@ from typing import Any
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
-from medallion_assets.settings import lakes_beside
+from medallion_assets.settings import USERS, user_of
 from medallion_assets.sources import file_status
 from medallion_assets.sources.known_files import known_files
 from medallion_assets.sources.ledger import CHANGED, SKIPPED, address, root_of
@@ -101,6 +101,12 @@ def readers_in(lake: Path) -> Iterator[Reader]:
         )
         bad_records = said.get("bad_records", "")
         yield Reader(Path(ledger), location, said["pattern"], said["recursive"], bad_records)
+
+
+def lakes_beside(lake: Path) -> list[Path]:
+    """Return the lakes in one folder with this one, itself among them: the shared one and each user's."""
+    shared = lake.parent.parent if user_of(lake) else lake
+    return [shared, *sorted(found for found in (shared / USERS).glob("*") if found.is_dir())]
 
 
 def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ()) -> int:
