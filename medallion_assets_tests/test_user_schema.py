@@ -25,6 +25,7 @@ from medallion_assets.runs.run import refresh, run_tables
 from medallion_assets.runs.streaming import running_streams, stream_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.simulators import land
+from medallion_assets.sources.errors import SourceError
 from medallion_assets.storage.lease import TableBusy, open_to_writers
 
 COURSES = PIPELINES["school"].tables["school/bronze/courses"]
@@ -171,9 +172,39 @@ def test_a_table_made_by_a_query_is_removed_and_one_that_somebody_else_wrote_is_
     create_table_as("web.gold.mine", "SELECT 1 AS one", spark=spark)
     foreign = lake.root / "web/gold/foreign"
     spark.range(3).write.format("delta").save(str(foreign))
-    assert [each.name for each in cleanup(yes=True) if each.kind == "table"] == ["web/gold/mine"]
+    create_table_as("web.other.mine", "SELECT 1 AS one", spark=spark)
+    removed = [each.name for each in cleanup(yes=True) if each.kind == "table"]
+    assert removed == ["web/gold/mine", "web/other/mine"]
     assert spark.read.format("delta").load(str(foreign)).count() == 3
     assert not (lake.root / "web/gold/mine").exists()
+    # The lake is still one of this format.
+    assert create_table_as("web.gold.mine", "SELECT 2 AS one", spark=spark) == 0
+
+
+@pytest.mark.spark
+def test_a_landing_file_that_two_users_read_is_deleted_only_once_both_have_it(as_user, spark, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+
+    def load(user, **options):
+        as_user(user)
+        checkpoint = tmp_path / "checkpoints" / user
+        autoload_to_table(shared, "json", "web.bronze.t", checkpoint, spark=spark, **options)
+        return sorted(path.name for path in shared.iterdir())
+
+    cleans = {"clean_source": "DELETE", "clean_source_retention_days": 0}
+    (shared / "a.json").write_text('{"id": 1}\n')
+    load("ben")
+    (shared / "b.json").write_text('{"id": 2}\n')
+    assert load("anna", **cleans) == ["b.json"]
+    load("ben")
+    assert load("anna", **cleans) == []
+
+
+@pytest.mark.parametrize("name", ["_users.bronze.t", "_events.bronze.t", "shop._state.t", "_streams.a.b"])
+def test_no_table_has_the_name_of_a_folder_of_the_lakes_own(lake, name):
+    with pytest.raises(SourceError, match="begins with _"):
+        create_table_as(name, "SELECT 1 AS one")
 
 
 def test_the_shared_lakes_cleanup_leaves_every_users_lake(lake, as_user, no_spark):

@@ -30,7 +30,8 @@ BATCH = re.compile(r"\d{8}T\d{6}-(?:(\w+)\.)?(\w+\.\w+\.\w+)-\d+")
 """The name of a micro-batch's folder of bad records: the user and the table in it."""
 
 OF_ENGINE = {"_state": "checkpoint", "_ledger": "ledger", "_staging": "staging"}
-OF_LAKE = {"_events": "event log", "_streams": "streams", FORMAT: "lake format"}
+LAKE_FORMAT = "lake format"
+OF_LAKE = {"_events": "event log", "_streams": "streams", FORMAT: LAKE_FORMAT}
 OF_CHECKPOINT = ("stream", "ledger", "ledger_files", "schemas", "ahead", "staging", "fetched")
 """What a notebook's load keeps in its checkpoint directory."""
 
@@ -108,16 +109,17 @@ def _belongs(root: Path, parts: tuple[str, ...], known: dict[tuple[str, ...], bo
     if area in OF_ENGINE:
         depth = 4 if area == "_state" else 3
         return OF_ENGINE[area], "/".join((pipeline, *parts[2:depth])), depth
-    if area in (*LAYERS, "quarantine"):
-        place = parts[:3]
-        if place not in known:
-            known[place] = _is_made_here(root, *place)
-        is_delta = "_delta_log" in below or OF_DELTA.fullmatch(parts[-1])
-        kind = "quarantine" if area == "quarantine" else "table"
-        return (kind, "/".join(place), 3) if known[place] and is_delta else foreign
     user, table = _bad_records(parts)
-    mine = (user, table.split(".")[0]) == (user_of(root), pipeline)
-    return ("bad records", "/".join(parts[:-2]), len(parts) - 2) if mine else foreign
+    if table:
+        mine = (user, table.split(".")[0]) == (user_of(root), pipeline)
+        return ("bad records", "/".join(parts[:-2]), len(parts) - 2) if mine else foreign
+    if "_delta_log" not in below and not OF_DELTA.fullmatch(parts[-1]):
+        return foreign
+    place = parts[:3]
+    if place not in known:
+        known[place] = _is_made_here(root, *place)
+    kind = "quarantine" if area == "quarantine" else "table"
+    return (kind, "/".join(place), 3) if known[place] else foreign
 
 
 def _bad_records(parts: tuple[str, ...]) -> tuple[str, str]:

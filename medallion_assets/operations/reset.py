@@ -11,7 +11,7 @@ from pathlib import Path
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.lake.paths import Lake, sole_writer
-from medallion_assets.lake.resources import Resource, resources_of
+from medallion_assets.lake.resources import LAKE_FORMAT, Resource, resources_of
 from medallion_assets.operations.requests import (
     Spark,
     VerbRequest,
@@ -123,7 +123,11 @@ def cleanup(lake: Lake | None = None, *, yes: bool = False, landing: bool = Fals
 
 
 def _removable(lake: Lake, landing: bool) -> list[Resource]:
-    return [r for r in resources_of(lake) if r.is_made_here or (landing and r.kind == "simulated landing")]
+    found = resources_of(lake)
+    # A lake with tables and no format on record would be refused.
+    stays = any("_delta_log" in path for r in found if not r.is_made_here for path in r.paths)
+    made = [r for r in found if r.is_made_here or (landing and r.kind == "simulated landing")]
+    return [r for r in made if r.kind != LAKE_FORMAT or not stays]
 
 
 def _refuse_at_work(lake: Lake) -> None:
