@@ -52,7 +52,7 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
     if words.peek() not in QUERIES:
         raise SourceError(
             f"a statement that begins with {words.peek() or 'nothing'} is not carried out here: COPY INTO, "
-            "CREATE TABLE ... AS and queries are. Nothing was changed."
+            "CREATE TABLE and queries are. Nothing was changed."
         )
     return _with_names(spark).sql(statement.strip().rstrip(";"))
 
