@@ -213,9 +213,12 @@ def _create_empty(
     words: _Words, name: str, replace: bool, may_stand: bool, spark: SparkSession | None
 ) -> int:
     start = words.at
-    columns = _in_brackets(words)
-    words.skip("USING", "DELTA")
-    comment = words.value() if words.skip("COMMENT") else ""
+    columns, comment = _in_brackets(words), ""
+    while words.peek() in ("USING", "COMMENT"):
+        if words.skip("COMMENT"):
+            comment = words.value()
+        elif not words.skip("USING", "DELTA"):
+            words.refuse("tables are Delta tables: USING DELTA is expected")
     if words.at < len(words.tokens):
         words.refuse("CREATE TABLE of columns takes USING DELTA and a COMMENT; rows come by COPY INTO")
     if replace:

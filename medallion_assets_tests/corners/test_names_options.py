@@ -236,6 +236,7 @@ def test_the_notebooks_table_takes_the_rows_of_its_select_list(landed, lake, spa
         ("CREATE TABLE t (id INT) PARTITIONED BY (id)", "rows come by COPY INTO"),
         ("CREATE TABLE IF NOT EXISTS t AS SELECT 1", "a list of them is expected"),
         ("CREATE TABLE t", "AS is expected"),
+        ("CREATE TABLE t (id INT) COMMENT 'x' USING PARQUET", "USING DELTA is expected"),
     ],
 )
 def test_a_table_that_cannot_be_made_as_it_is_told_is_refused(lake, statement, words):
