@@ -182,7 +182,7 @@ def test_a_table_made_by_a_query_is_removed_and_one_that_somebody_else_wrote_is_
 
 
 @pytest.mark.spark
-def test_a_landing_file_that_two_users_read_is_deleted_only_once_both_have_it(as_user, spark, tmp_path):
+def test_a_landing_file_that_two_users_read_is_moved_only_once_both_have_it(as_user, spark, tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
 
@@ -192,7 +192,8 @@ def test_a_landing_file_that_two_users_read_is_deleted_only_once_both_have_it(as
         autoload_to_table(shared, "json", "web.bronze.t", checkpoint, spark=spark, **options)
         return sorted(path.name for path in shared.iterdir())
 
-    cleans = {"clean_source": "DELETE", "clean_source_retention_days": 0}
+    cleans = {"clean_source": "MOVE", "clean_source_retention_days": 0,
+              "clean_source_move_destination": str(tmp_path / "taken")}  # fmt: skip
     (shared / "a.json").write_text('{"id": 1}\n')
     load("ben")
     (shared / "b.json").write_text('{"id": 2}\n')
