@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         stream,
         unique,
     )
+    from medallion_assets.lake.resources import Resource
+    from medallion_assets.operations.reset import cleanup, resources
     from medallion_assets.orchestration.build import build_definitions
     from medallion_assets.reports.notebook import run
     from medallion_assets.reports.watch import Watched, watch
@@ -43,6 +45,7 @@ __all__ = [
     "Layout",
     "LoadResult",
     "Pipeline",
+    "Resource",
     "Settings",
     "Source",
     "Table",
@@ -51,6 +54,7 @@ __all__ = [
     "autoload_to_table",
     "bad_records",
     "build_definitions",
+    "cleanup",
     "copy_into",
     "create_table_as",
     "current_settings",
@@ -58,6 +62,7 @@ __all__ = [
     "keep_changes",
     "null_rate",
     "references",
+    "resources",
     "row_count",
     "run",
     "sql",
@@ -66,7 +71,15 @@ __all__ = [
     "unique",
     "watch",
 ]
-_MODULES = ("declare", "sources", "settings", "reports.notebook", "reports.watch", "orchestration.build")
+_MODULES = (
+    "declare",
+    "sources",
+    "settings",
+    "operations.reset",
+    "reports.notebook",
+    "reports.watch",
+    "orchestration.build",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,8 @@ else:
     import tomli as tomllib
 
 FOLDERS = ("lake", "landing", "cache")
+USERS = "_users"
+"""The folder of the lake, and of landing, that holds a folder for each user; no pipeline has this name."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """How an address that is no path begins, as ``s3://`` does."""
 
@@ -23,7 +25,8 @@ class Settings(BaseSettings):
     """Everything a deployment may set: ``MEDALLION_<NAME>``, else ``[tool.medallion]`` in pyproject.toml.
 
     Table paths are ``<lake>/<pipeline>/<layer>/<table>``, quarantines
-    ``<lake>/<pipeline>/quarantine/<table>``, landing zones ``<landing>/<pipeline>/<source>/``.
+    ``<lake>/<pipeline>/quarantine/<table>``, landing zones ``<landing>/<pipeline>/<source>/``. With
+    ``user_schema`` both folders are that user's: ``<lake>/_users/<user_schema>``, and so of landing.
     """
 
     model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
@@ -35,6 +38,9 @@ class Settings(BaseSettings):
         default=Path("lake"), description="Folder that holds every table, ledger and checkpoint."
     )
     landing: Path = Field(default=Path("landing"), description="Folder that holds the landing zones.")
+    user_schema: str = Field(
+        default="", description="A user's name: their tables and landing zones are apart from all others'."
+    )
     spark_master: str = Field(
         default="local[*]", description="Spark master; others than local[...] stay untuned."
     )
@@ -76,20 +82,45 @@ class Settings(BaseSettings):
             )
         return value
 
+    @field_validator("user_schema")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_]{0,63}", value):
+            raise ValueError(
+                f"{value!r} cannot be a user's schema: it becomes a folder of the lake, so that it is "
+                "made of at most 64 ASCII letters, digits and _, the first of them a letter or digit"
+            )
+        # As SQL has schema names; and a disk that ignores case would give two users one folder.
+        return value.lower()
+
     @property
     def is_one_machine(self) -> bool:
         """Return true where Spark runs inside this process, so that tuning it is ours to do."""
         return self.spark_master.startswith("local")
 
     def resolved(self) -> "Settings":
-        """Return the same settings with absolute folders, since Spark's checkpoints keep absolute paths."""
+        """Return the same settings with absolute folders, the user's own where there is a ``user_schema``.
+
+        Spark's checkpoints keep absolute paths.
+        """
         folders = {name: getattr(self, name).expanduser().resolve() for name in FOLDERS}
-        return self.model_copy(update=folders)
+        return self.model_copy(
+            update=folders | {name: self._own(folders[name]) for name in ("lake", "landing")}
+        )
+
+    def _own(self, folder: Path) -> Path:
+        own = (USERS, self.user_schema)
+        return folder.joinpath(*own) if self.user_schema and folder.parts[-2:] != own else folder
 
 
 def current_settings() -> Settings:
     """Return the settings this process's environment asks for."""
     return Settings().resolved()
+
+
+def user_of(lake: Path) -> str:
+    """Return whose lake this is, empty for the shared one."""
+    return lake.name if lake.parent.name == USERS else ""
 
 
 def project_folder(start: Path | None = None) -> Path | None:

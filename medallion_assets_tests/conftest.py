@@ -16,6 +16,7 @@ from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import values_conserved
 from medallion_assets.runs.run import refresh
+from medallion_assets.runtime.query_checks import query_warnings
 from medallion_assets.settings import Settings
 
 SHARED = Path(os.environ.get("MEDALLION_SHARED_DATA", "../shared/data"))
@@ -72,13 +73,14 @@ def no_spark():
 
 
 @pytest.fixture
-def run(refreshed):
-    """Run a pipeline or a table and gives its refreshes by key, every book balanced."""
+def run(refreshed, lake):
+    """Run a pipeline or a table and gives its refreshes by key, every book balanced, no query warned of."""
 
     def run_names(*names):
         done = {}
         for table in chosen(PIPELINES, names):
             (done[table.key],) = refreshed(table)
+            assert query_warnings(table, lake) == []
         return done
 
     return run_names

@@ -38,7 +38,7 @@ def test_an_unknown_table_is_a_usage_error_that_lists_the_known_ones(medallion):
 
 def test_land_puts_as_many_files_as_asked_and_its_references(medallion, lake):
     assert medallion("land", "school", "--files", "2").exit_code == 0
-    assert len(list(lake.settings.landing.rglob("*.*"))) == 4
+    assert len(list(lake.settings.landing.rglob("[!.]*.*"))) == 4
 
 
 def test_landing_is_the_same_for_the_same_seed(medallion, lake):
@@ -82,6 +82,7 @@ def test_status_as_json_has_its_public_keys(medallion):
     found = json.loads(medallion("status", "--json").output)
     assert len(found) == 23
     assert set(found[0]) == {
+        "user_schema",
         "pipeline",
         "layer",
         "table",

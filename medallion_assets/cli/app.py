@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from pydantic import ValidationError
 
 from medallion_assets.declare.errors import DeclarationError, UnknownTable
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.declare.table import Table
 from medallion_assets.lake.loaded import loaded_tables
 from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.resources import Resource, resources_of
 from medallion_assets.project import NoPipelines, project_pipelines
 from medallion_assets.reports import (
     SHOWN,
@@ -29,8 +31,18 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]..
 
 
 def the_lake() -> Lake:
-    """Return the lake the environment names."""
-    return Lake(current_settings())
+    """Return the lake the environment names; a setting that cannot work ends the command."""
+    try:
+        return Lake(current_settings())
+    except ValidationError as error:
+        refuse("; ".join(each["msg"] for each in error.errors()))
+        raise
+
+
+def titled(title: str) -> str:
+    """Return the title of a list, with the user whose lake it is of."""
+    user = current_settings().user_schema
+    return f"{title} of {user}" if user else title
 
 
 def tables_of(names: list[str]) -> list[Table]:
@@ -104,7 +116,7 @@ def status(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
-        show.table("Tables", [_brief(s) for s in found])
+        show.table(titled("Tables"), [_brief(s) for s in found])
 
 
 @app.command()
@@ -122,6 +134,20 @@ def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = Fals
         typer.echo(json.dumps(found, indent=2, default=str))
     else:
         show.table(f"Files of {pipeline}", [{k: row[k] for k in ("table", *SHOWN)} for row in found])
+
+
+@app.command()
+def resources(
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Show what exists: tables and quarantines with rows, landing files, checkpoints, bad records ..."""
+    show_resources("Resources", resources_of(the_lake()), as_json)
+
+
+def show_resources(title: str, found: list[Resource], as_json: bool = False) -> None:
+    """Print resources, each as a row."""
+    rows = [{n: getattr(r, n) for n in ("kind", "name", "rows", "files", "path")} for r in found]
+    typer.echo(json.dumps(rows, indent=2)) if as_json else show.table(titled(title), rows)
 
 
 def _brief(status: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +175,7 @@ def land(
 
     if pipeline not in SIMULATORS:
         refuse(f"no simulator for {pipeline!r}; there are: {', '.join(SIMULATORS)}")
-    landing = current_settings().landing
+    landing = the_lake().settings.landing
     if continuous:
         batches = land_in_turn(pipeline, landing, every, seed, faults)
     else:

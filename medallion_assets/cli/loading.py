@@ -54,10 +54,10 @@ def copy_into_table(
 
 @app.command("sql")
 def run_statement(
-    statement: Annotated[str, typer.Argument(help="COPY INTO, CREATE TABLE ... AS, or a query.")],
+    statement: Annotated[str, typer.Argument(help="COPY INTO, CREATE TABLE, or a query.")],
     limit: Annotated[int, typer.Option(help="Rows of a query shown at most.")] = 100,
 ) -> None:
-    """Carry out one SQL statement: COPY INTO as Databricks writes it, CREATE TABLE ... AS, or a query."""
+    """Carry out one SQL statement: COPY INTO as Databricks writes it, CREATE TABLE, or a query."""
     from medallion_assets.sources import CopyResult, sql
 
     with _errors_shown():

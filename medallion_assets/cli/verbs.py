@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from medallion_assets.cli.app import Names, app, refuse, tables_at, tables_of, the_lake
+from medallion_assets.cli.app import (
+    Names,
+    app,
+    refuse,
+    show_resources,
+    tables_at,
+    tables_of,
+    the_lake,
+    titled,
+)
 from medallion_assets.operations import VerbRequest, VerbResult, carry_out
 from medallion_assets.reports import show
 
@@ -113,6 +122,25 @@ def reset(
     do_to_each("reset", names, VerbRequest(dry_run=not yes, landing=landing))
 
 
+@app.command()
+def cleanup(
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them.")] = False,
+    landing: Annotated[
+        bool, typer.Option("--landing", help="Remove the landing files that `land` simulated as well.")
+    ] = False,
+) -> None:
+    """Remove what the runs and loads of this lake made, and nothing else; without --yes only list it."""
+    from medallion_assets.operations.reset import cleanup as remove
+    from medallion_assets.storage.lease import TableBusy
+
+    try:
+        found = remove(the_lake(), yes=yes, landing=landing)
+    except TableBusy as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    show_resources("Removed" if yes else "Would be removed, with --yes,", found)
+
+
 def do_to_each(
     verb: str,
     names: list[str] | None,
@@ -131,7 +159,8 @@ def do_to_each(
     if as_json:
         typer.echo(json.dumps([asdict(result) for result in results], indent=2, default=str))
     else:
-        show.table(verb + (" (dry run)" if request.dry_run else ""), [_row(result) for result in results])
+        title = titled(verb) + (" (dry run)" if request.dry_run else "")
+        show.table(title, [_row(result) for result in results])
     if with_numbers and not as_json:
         show.table("Numbers", [{"table": r.table, **r.found} for r in results if r.found])
     raise typer.Exit(0 if all(result.well for result in results) else 1)

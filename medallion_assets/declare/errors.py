@@ -14,6 +14,10 @@ class DeclarationError(ValueError):
     """A table was declared in a way that cannot work; raised when the declaration loads."""
 
 
+class QueryWarning(UserWarning):
+    """A declared query does something to records that a person may not expect; file and line are its own."""
+
+
 def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raise a ``DeclarationError`` for the first keyword that is not known, with the nearest that is."""
     names = sorted(known)
@@ -48,6 +52,10 @@ class ExpectationFailed(RuntimeError):
 
 class RefreshFailed(RuntimeError):
     """A micro-batch could not be written; it was not committed, and the next run takes it again."""
+
+
+class QueryRefused(RefreshFailed):
+    """A query asks of its stream what no stream can give; its table's first run was not begun."""
 
 
 class GateClosed(RuntimeError):

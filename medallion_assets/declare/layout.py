@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from medallion_assets.declare.errors import SchemaRefused
 from medallion_assets.delta import log
+from medallion_assets.delta.comments import commented, comments_of
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.sources.schema_versions import takes_columns
 
@@ -30,6 +31,7 @@ class Layout:
         cluster_by: Columns rows are kept together by.
         properties: Delta table properties.
         comment: Delta's comment of the table.
+        column_comments: By name, Delta's comments of columns, those in a landing zone's ``schema`` too.
     """
 
     schema: str = ""
@@ -38,12 +40,18 @@ class Layout:
     cluster_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     comment: str = ""
+    column_comments: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def is_asked_for(self) -> bool:
         """Return true where the table has to be made before it is written to, and keeps its columns."""
         told = self.constraints or self.generated or self.cluster_by or self.properties
-        return bool(told) or " COMMENT " in self.schema.upper()
+        return bool(told or self.comments)
+
+    @property
+    def comments(self) -> dict[str, str]:
+        """Comments of columns, wherever they are said."""
+        return comments_of(self.schema) | dict(self.column_comments)
 
     def problems(self) -> list[str]:
         """Return what cannot be read of it."""
@@ -76,7 +84,7 @@ def laid_out(rows: DataFrame, layout: Layout, path: Path, key: str) -> DataFrame
     Raises:
         SchemaRefused: The rows have other columns than the layout's schema.
     """
-    fit = fitted(rows, layout, key)
+    fit = commented(fitted(rows, layout, key), path, layout.comments)
     if layout.is_asked_for or layout.comment:
         _made_ready(fit, layout, path)
     takes_columns(rows.sparkSession, path, rows.schema)
@@ -96,12 +104,6 @@ def _made_ready(rows: DataFrame, layout: Layout, path: Path) -> None:
             spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT {key} CHECK ({rule})")
     if layout.comment and layout.comment != log.opened(path).metadata().description:
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('comment' = {literal(layout.comment)})")
-    told: Any = StructType.fromDDL(layout.schema or "x INT")
-    there = {f.name: f.metadata.get("comment") for f in log.spark_schema(path).fields}
-    for column in told.fields:
-        comment = column.metadata.get("comment")
-        if comment and comment != there[column.name]:
-            spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} COMMENT {literal(comment)}")
 
 
 def _create(rows: DataFrame, layout: Layout, path: Path) -> None:

@@ -12,7 +12,8 @@ from medallion_assets.declare.expectations import Expectation, OnViolation, SetR
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.scd import Changes
 from medallion_assets.declare.table import Layer, OutputMode, Read, RowsOut, Table
-from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work
+from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work, with_warnings
+from medallion_assets.delta.comments import comments_of
 from medallion_assets.sources import Source
 from medallion_assets.sources.load_target import source_of
 from medallion_assets.sources.quarantine import JOIN, KEY
@@ -133,6 +134,7 @@ class Pipeline:
             stream = replace(into, query=query, reads=_reads(query), declared_at=_place(query),
                              flow=query.__name__, flows=[])  # fmt: skip
             refuse_flow(stream, into)
+            stream = with_warnings(stream)
             into.flows.append(stream)
             return stream
 
@@ -171,15 +173,23 @@ class Pipeline:
         table = Table(
             self.name, layer, query.__name__, query, reads, mode, rules, keys, row_count_column,
             self.owners, _place(query), once, self.tables, scd, window_overlap,
-            layout or Layout(), unique_over, unique_within, write_audit_publish=write_audit_publish,
+            _with_comments(layout or Layout(), reads), unique_over, unique_within,
+            write_audit_publish=write_audit_publish,
             set_rules=tuple(rule for rule in of_sets if not rule.judges_rows),
             one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
             rows_out=rows_out, trigger=trigger,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
+        table = with_warnings(table)
         self.tables[table.key] = table
         DECLARED[self.name] = self.tables
         return table
+
+
+def _with_comments(layout: Layout, reads: Sequence[tuple[str, Read]]) -> Layout:
+    """Return the layout with the comments in the schema of a landing zone; its own win."""
+    told = {k: v for _, read in reads if read.source for k, v in comments_of(read.source.schema).items()}
+    return replace(layout, column_comments=told | dict(layout.column_comments)) if told else layout
 
 
 def _reads(query: Query) -> tuple[tuple[str, Read], ...]:

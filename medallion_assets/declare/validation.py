@@ -1,9 +1,12 @@
 """Checks of a declaration, made when it loads: what cannot work is refused with file and line."""
 
 import re
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
-from medallion_assets.declare.errors import DeclarationError
+from medallion_assets.declare import query_checks
+from medallion_assets.declare.errors import DeclarationError, QueryWarning
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.table import Table
 from medallion_assets.declare.triggers import timing_of
@@ -19,6 +22,8 @@ def refuse_what_cannot_work(table: Table, declared: Mapping[str, Table]) -> None
     """Raise a ``DeclarationError`` with file and line for the first rule the table breaks."""
     for problem in (*_names(table, declared), *_reads(table), *_output(table), *_statics(table)):
         raise DeclarationError(f"{table.declared_at}: {table.key}: {problem}")
+    for problem in query_checks.problems_of(table):
+        raise DeclarationError(f"{table.declared_at}: {table.key}: {problem}")
 
 
 def refuse_flow(flow: Table, into: Table) -> None:
@@ -28,8 +33,17 @@ def refuse_flow(flow: Table, into: Table) -> None:
         problems.append(f"{into.key} does not append rows of tables: it cannot take a further stream")
     if flow.flow in [other.flow for other in into.flows]:
         problems.append(f"the flow {flow.flow} is declared twice")
-    for problem in problems:
+    for problem in problems or query_checks.problems_of(flow):
         raise DeclarationError(f"{flow.declared_at}: {into.key}, flow {flow.flow}: {problem}")
+
+
+def with_warnings(table: Table) -> Table:
+    """Return the table with what its query's SQL warns of, each told as a ``QueryWarning`` of its line."""
+    file, line = table.declared_at.rsplit(":", 1)
+    told = query_checks.warnings_of(table)
+    for words in told:
+        warnings.warn_explicit(f"{table.key}: {words}", QueryWarning, file, int(line))
+    return replace(table, query_warnings=told)
 
 
 def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
@@ -77,8 +91,9 @@ def _output(table: Table) -> list[str]:
     if table.output_mode not in MODES:
         return [f"output mode {table.output_mode!r} is none of {', '.join(MODES)}"]
     problems = table.layout.problems()
-    if table.layer == "bronze" and table.layout != Layout(comment=table.layout.comment):
-        problems.append("a layout but for its comment is for silver and gold: bronze takes what lands")
+    told = Layout(comment=table.layout.comment, column_comments=table.layout.column_comments)
+    if table.layer == "bronze" and table.layout != told:
+        problems.append("a layout but for its comments is for silver and gold: bronze takes what lands")
     if table.layer == "bronze" and (table.one_each or table.statics):
         problems.append("rules that look at other rows or tables are for silver and gold")
     if table.layer == "bronze" and table.write_audit_publish:

@@ -13,7 +13,7 @@ from medallion_assets.sources import Source
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.load_target import LAYERS
 from medallion_assets.sources.walking import location_of
-from medallion_assets.storage.lease import held
+from medallion_assets.storage.lease import held, open_to_writers
 
 
 @dataclass(frozen=True)
@@ -100,5 +100,5 @@ def sole_writer(table: Table, lake: Lake) -> Iterator[None]:
         LakeFormatUnknown: The lake is of another release's format.
     """
     check_format(lake.root)
-    with held(lake.state(table, "lease"), table.key):
+    with open_to_writers(lake.root), held(lake.state(table, "lease"), table.key):
         yield

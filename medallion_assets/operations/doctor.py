@@ -21,6 +21,7 @@ from medallion_assets.operations.maintain import ACCEPTED
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many
 from medallion_assets.quality.conservation import Balance, balance, explains, hand_made
 from medallion_assets.replay.replay import is_pending
+from medallion_assets.runtime.query_checks import query_warnings
 from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.sources import unseen_files
 from medallion_assets.sources.discovery import DiscoveryOptions
@@ -55,6 +56,7 @@ def _words(table: Table, lake: Lake, files: int, waits: str) -> Iterator[str]:
     changed = changed_parts(table, lake)
     if changed:
         yield _of_changed_code(table, lake, changed)
+    yield from (f"warning: {words}" for words in query_warnings(table, lake))
 
 
 def _of_changed_code(table: Table, lake: Lake, changed: list[str]) -> str:
@@ -124,7 +126,8 @@ def _examined(table: Table, lake: Lake) -> VerbResult:
     problems, notes = list(_problems(table, lake)), list(_notes(table, lake))
     last = newest_batch(table, lake)
     place, upstream = position(table, lake), lake.upstream_log(table)
-    found = {
+    user = {"user_schema": lake.settings.user_schema} if lake.settings.user_schema else {}
+    found = user | {
         "taken_up_to": place,
         "upstream_at": log.version(upstream),
         "days_left": days_left(upstream, place + 1),
@@ -147,6 +150,7 @@ def _notes(table: Table, lake: Lake) -> Iterator[str]:
         yield "well; its checkpoint is gone, and the next run with new rows rebuilds its state"
     elif begun:
         yield "well; its checkpoint is gone, and the next run with new rows makes a new one"
+    yield from (f"warning: {words}" for words in query_warnings(table, lake))
 
 
 def _problems(table: Table, lake: Lake) -> Iterator[str]:

@@ -138,7 +138,7 @@ def _spec(table: Table) -> dg.AssetSpec:
     return dg.AssetSpec(
         asset_key(table),
         deps=deps,
-        description=table.description,
+        description="\n\n".join([table.description, *(f"Warning: {w}." for w in table.query_warnings)]),
         group_name=table.pipeline,
         kinds={table.layer, "deltalake", "pyspark"},
         owners=list(table.owners),

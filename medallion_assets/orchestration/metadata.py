@@ -14,6 +14,7 @@ from medallion_assets.quality.verdicts import Verdict
 from medallion_assets.reports import history_of, last_files, quarantine_counts, quarantine_rows
 from medallion_assets.reports.state import batches_of
 from medallion_assets.runs.run import Refresh
+from medallion_assets.runtime.query_checks import query_warnings
 from medallion_assets.sources.quarantine import held_rows
 
 Metadata = Mapping[str, Any]
@@ -37,6 +38,8 @@ def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
         "micro_batches": len(done.batches),
         "seconds": round(done.seconds, 2),
     }
+    if told := query_warnings(table, lake):
+        shown["query_warnings"] = dg.MetadataValue.md("\n".join(f"- {words}" for words in told))
     if done.skipped:
         shown["skipped"] = done.skipped
     if done.batches:

@@ -19,7 +19,8 @@ NOT_RUN = "not run yet"
 
 
 def statuses(tables: Iterable[Table], lake: Lake) -> list[dict[str, Any]]:
-    """Return, per table: pipeline, layer, table, path, version, rows, quarantined, last_run, checks.
+    """Return, per table: user_schema, pipeline, layer, table, path, version, rows, quarantined, last_run,
+    checks.
 
     ``rows`` are the rows in the table, here and in every other report.
     """
@@ -40,6 +41,7 @@ def last_run(table: Table, lake: Lake) -> str | None:
 def _status(table: Table, lake: Lake) -> dict[str, Any]:
     path = lake.path(table)
     return {
+        "user_schema": lake.settings.user_schema,
         "pipeline": table.pipeline,
         "layer": table.layer,
         "table": table.name,

@@ -26,6 +26,7 @@ from medallion_assets.runtime.query import take_new_rows
 from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.runtime.write import Context
 from medallion_assets.sources.load import catch_up
+from medallion_assets.storage.lease import open_to_writers
 
 Done = tuple[str, list[Batch]]
 """Why nothing was done, empty where something was, and the micro-batches."""
@@ -217,16 +218,17 @@ def run_tables(
         timings: Triggers by table's key; what a table declares where it has none here.
     """
     failed: set[str] = set()
-    for table in tables:
-        behind = [up.key for up in table.upstream if up.key in failed]
-        if behind:
-            outcome = Outcome(table, None, None, error=f"not run: {', '.join(behind)} failed")
-        else:
-            told = (timings or {}).get(table.key)
-            outcome = _outcome(table, lake, spark, run_id, told.batches if told else None)
-        if not outcome.is_well:
-            failed.add(table.key)
-        yield outcome
+    with open_to_writers(lake.root):
+        for table in tables:
+            behind = [up.key for up in table.upstream if up.key in failed]
+            if behind:
+                outcome = Outcome(table, None, None, error=f"not run: {', '.join(behind)} failed")
+            else:
+                told = (timings or {}).get(table.key)
+                outcome = _outcome(table, lake, spark, run_id, told.batches if told else None)
+            if not outcome.is_well:
+                failed.add(table.key)
+            yield outcome
 
 
 def _outcome(

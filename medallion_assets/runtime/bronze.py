@@ -19,6 +19,7 @@ from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.quality.judge import counters, judged
 from medallion_assets.quarantine.poison import without_poison
+from medallion_assets.runtime.query_checks import refuse_unsound_query
 from medallion_assets.runtime.write import Context, Prepared, commit, prepare_rows, refuse_changed_columns
 from medallion_assets.session.frames import is_local
 from medallion_assets.sources.load import files_of, load_files
@@ -59,6 +60,7 @@ def _prepared(
     """Judge a batch's records; where the query fails on some, those go to quarantine and the rest on."""
     if rows is None:
         return Prepared({}, "no file to read", lambda lake, transaction: None)
+    refuse_unsound_query(rows.drop(*STAMPED[2:]), table, lake)
     try:
         shaped = shaped_records(rows, table, transaction)
         # A schema that is learned may not know a column of before; where files have it, the query dropped it.

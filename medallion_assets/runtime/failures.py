@@ -10,6 +10,7 @@ from medallion_assets.declare.errors import (
     CheckpointDamaged,
     ExpectationFailed,
     GateClosed,
+    QueryRefused,
     RefreshFailed,
     ReplayRefused,
     SchemaRefused,
@@ -81,7 +82,16 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
         The error itself where its message already says what to do; else one whose message does.
     """
     if isinstance(
-        error, (BatchRefused, ReplayRefused, ExpectationFailed, GateClosed, DamagedTable, SchemaRefused)
+        error,
+        (
+            BatchRefused,
+            ReplayRefused,
+            ExpectationFailed,
+            GateClosed,
+            DamagedTable,
+            SchemaRefused,
+            QueryRefused,
+        ),
     ):
         return error
     text, cause = str(error), cause_of(error)

@@ -33,6 +33,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import (
     FULL_REFRESH,
     STATE,
+    at_version,
     checkpoint_agrees,
     current_static_versions,
     epoch,
@@ -44,6 +45,7 @@ from medallion_assets.quarantine.poison import sound_stream
 from medallion_assets.runtime.bronze import write_files
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.flow import whole_upstream, write_changes
+from medallion_assets.runtime.query_checks import refuse_unsound_query
 from medallion_assets.runtime.stateful import failed_batch, read_through, set_aside, with_states, write_groups
 from medallion_assets.runtime.static_changes import is_behind, take_statics
 from medallion_assets.runtime.write import Context
@@ -67,6 +69,8 @@ def take_new_rows(context: Context, trigger: Trigger) -> list[Batch]:
         roll_back(spark, lake.path(table), lake.quarantine(table), context.run_id)
         done = []
         if newest is not None and is_behind(table, lake, newest):
+            if table.streams_from:
+                refuse_unsound_query(at_version(spark, lake.upstream_log(table), newest), table, lake)
             rebuild = _must_rebuild(table, lake, newest)
             done = StreamRun(context, epoch(table, lake) + rebuild, rebuild).run(trigger)
         done += take_statics(context)
@@ -97,6 +101,8 @@ def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) ->
         return []
     try:
         in_epoch = epoch(table, lake) + 1
+        if table.streams_from:
+            refuse_unsound_query(at_version(context.spark, lake.upstream_log(table), newest), table, lake)
         if table.stateful:
             return StreamRun(context, in_epoch, True, told).run("availableNow")
         signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), told)

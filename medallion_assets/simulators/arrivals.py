@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -85,7 +86,19 @@ def land(
         others = simulator.beside(number, random, with_faults)
         landed += [_drop(zone / p, text) for p, text in others.items()]
         landed.append(_drop(folder / simulator.name(number), "".join(f"{line}\n" for line in lines)))
+    _remember(zone, landed)
     return landed
+
+
+SIMULATED = ".simulated"
+"""The file of a pipeline's landing zones that lists what was put there: ``<SHA-256> <path below them>``."""
+
+
+def _remember(zone: Path, landed: list[Path]) -> None:
+    file = zone / SIMULATED
+    known = file.read_text("utf-8") if file.exists() else ""
+    told = (f"{sha256(path.read_bytes()).hexdigest()} {path.relative_to(zone).as_posix()}" for path in landed)
+    _drop(file, known + "".join(f"{line}\n" for line in told))
 
 
 def _drop(target: Path, text: str) -> Path:

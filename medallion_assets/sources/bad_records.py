@@ -10,7 +10,7 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import no_pattern
 from medallion_assets.session import start_session
 from medallion_assets.session.frames import frame_of
-from medallion_assets.settings import current_settings
+from medallion_assets.settings import current_settings, user_of
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.storage import storage_of
@@ -24,12 +24,13 @@ def write_bad_records(
 ) -> None:
     """Write ``<bad_records_path>/<batch>/bad_records/part-*``: JSON lines of path, record and reason.
 
-    The batch's folder is named by when discovery saw its last file (``yyyyMMddTHHmmss``), the table, and the
-    version of the ledger the batch ends at: no other batch writes it, and the same batch, taken again after
-    a crash, writes it anew.
+    The batch's folder is named by when discovery saw its last file (``yyyyMMddTHHmmss``), the user's schema
+    where there is one, the table, and the version of the ledger the batch ends at: no other batch writes it,
+    and the same batch, taken again after a crash, writes it anew.
     """
     seen = max(file.discovered_at for file in files)
-    batch = f"{seen:%Y%m%dT%H%M%S}-{place.key.replace('/', '.')}-{transaction.batch_id}"
+    owner = ".".join(filter(None, (user_of(place.path.parents[2]), *place.key.split("/"))))
+    batch = f"{seen:%Y%m%dT%H%M%S}-{owner}-{transaction.batch_id}"
     # A relative path lies in the pipeline's folder of the lake.
     target = place.path.parent.parent / place.source.bad_records_path / batch / FOLDER
     told = bad.selectExpr("_source_file AS path", "_raw AS record", "_reason AS reason")

@@ -18,6 +18,7 @@ from typing import Any
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import write_json
+from medallion_assets.settings import USERS, user_of
 from medallion_assets.sources import file_status
 from medallion_assets.sources.known_files import known_files
 from medallion_assets.sources.ledger import CHANGED, SKIPPED, address, root_of
@@ -39,17 +40,20 @@ class Reader:
         ledger: Its ledger.
         location: The folder, file or glob it reads.
         pattern: The names it takes, and ``recursive`` whether it looks into folders below.
+        bad_records: Where it writes bad records as files; empty for nowhere.
     """
 
     ledger: Path
     location: Path | str
     pattern: str
     recursive: bool
+    bad_records: str = ""
 
     @staticmethod
     def of(source: Source, location: Path | str, ledger: Path) -> "Reader":
         """Return the reader that a source and its ledger are."""
-        return Reader(ledger, location, source.path_glob_filter, source.recursive_file_lookup)
+        glob, deep, bad = source.path_glob_filter, source.recursive_file_lookup, source.bad_records_path
+        return Reader(ledger, location, glob, deep, bad)
 
     def has_taken(self, paths: Collection[str]) -> set[str]:
         """Return those of the files that it has committed, or will never read."""
@@ -75,7 +79,13 @@ def register(reader: Reader, folder: Path) -> None:
     ledger = os.path.relpath(reader.ledger, folder)
     there = str(reader.location)
     location = there if is_object(there) else os.path.relpath(there, folder)
-    said = {"ledger": ledger, "location": location, "pattern": reader.pattern, "recursive": reader.recursive}
+    said = {
+        "ledger": ledger,
+        "location": location,
+        "pattern": reader.pattern,
+        "recursive": reader.recursive,
+        "bad_records": reader.bad_records,
+    }
     file = folder / f"{hashlib.sha256(ledger.encode()).hexdigest()[:16]}.json"
     if not file.exists() or json.loads(file.read_text()) != said:
         write_json(file, said)
@@ -89,14 +99,22 @@ def readers_in(lake: Path) -> Iterator[Reader]:
             said[n] if is_object(said[n]) else os.path.normpath(file.parent / said[n])
             for n in ("ledger", "location")
         )
-        yield Reader(Path(ledger), location, said["pattern"], said["recursive"])
+        bad_records = said.get("bad_records", "")
+        yield Reader(Path(ledger), location, said["pattern"], said["recursive"], bad_records)
+
+
+def lakes_beside(lake: Path) -> list[Path]:
+    """Return the lakes in one folder with this one, itself among them: the shared one and each user's."""
+    shared = lake.parent.parent if user_of(lake) else lake
+    return [shared, *sorted(found for found in (shared / USERS).glob("*") if found.is_dir())]
 
 
 def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ()) -> int:
     """Move or delete the files that are due, and write down what became of each; return how many.
 
     A file is due where this table committed it longer than the retention ago, every other table of the lake
-    that reads it has too, and it still is as it was read. It is never looked at again.
+    (and of other users' lakes beside it) that reads it has too, and it still is as it was read. It is never
+    looked at again.
 
     Args:
         place: The table, whose source says ``MOVE`` or ``DELETE``, the retention and where to.
@@ -108,7 +126,8 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     root = place.root
     files = {address(root, row["path"]): row for row in rows}
     due = {path for path, row in files.items() if is_still(path, row["size"], row["create_time"])}
-    for reader in {r.ledger: r for r in (*declared, *readers_in(lake))}.values():
+    registered = chain.from_iterable(readers_in(each) for each in lakes_beside(lake))
+    for reader in {r.ledger: r for r in (*declared, *registered)}.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
     archived = [_archived(path, row, place.source, root) for path, row in files.items() if path in due]

@@ -1,23 +1,15 @@
-"""The loaders of notebooks: ``autoload_to_table``, ``copy_into`` and ``create_table_as``."""
+"""The loaders of notebooks: ``autoload_to_table`` and ``copy_into``."""
 
-import json
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from medallion_assets.delta import log
-from medallion_assets.delta.batches import newest_flows
-from medallion_assets.delta.commit import TIMES, configured
-from medallion_assets.delta.names import literal, quoted
-from medallion_assets.delta.rollback import check_format
-from medallion_assets.session import start_session
-from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
+from medallion_assets.sources.create_table import of_declared_types
 from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import COPY_INTO
@@ -29,69 +21,6 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated
 from medallion_assets.sources.walking import folder_of, local_path, location_of
 from medallion_assets.storage import is_object, storage_of
-from medallion_assets.storage.lease import held
-
-
-def create_table_as(
-    table_name: str,
-    query: str | DataFrame,
-    *,
-    replace: bool = False,
-    comment: str = "",
-    spark: SparkSession | None = None,
-) -> int:
-    """Make a table of what a query gives now; later rows of its inputs never reach it.
-
-    To make one from files with bad records kept aside, use ``copy_into`` on a new table.
-
-    Args:
-        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
-        query: A frame, or Spark SQL; a Delta table in it is named by its path.
-        replace: Rewrites a table that stands; its old rows stay in its history.
-        comment: Delta's comment of the table.
-        spark: The session to use; the project's own where it is None.
-
-    Returns:
-        The table's Delta version.
-
-    Raises:
-        SourceError: The table stands already and ``replace`` is false, runs or loads fill it, or its name
-            cannot work.
-        TableBusy: Another process writes the table.
-    """
-    settings, named = current_settings(), NamedTable.of(table_name)
-    path = settings.lake / named.pipeline / named.layer / named.name
-    check_format(settings.lake)
-    with held(named.lease(settings.lake), named.key):
-        if log.exists(path) and not replace:
-            raise SourceError(
-                f"{named.key} stands already, at {path}. CREATE TABLE AS makes a table once: nothing was "
-                "changed. Give replace=True to rewrite it, or use copy_into to append what is new."
-            )
-        if newest_flows(path):
-            raise SourceError(
-                f"{named.key}, at {path}, is filled by runs or loads, which would not bring again what a "
-                "rewrite takes away. Nothing was changed: give the new table another name, or remove the "
-                f"old one and its ledger first, as `medallion reset {named.key}` says."
-            )
-        rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
-        _write(rows, path, named.key)
-        if comment:
-            told = f"SET TBLPROPERTIES ('comment' = {literal(comment)})"
-            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {told}")
-        if spark is None and isinstance(query, str):
-            name_tables(rows.sparkSession, settings.lake)
-    version = log.version(path)
-    assert version is not None
-    return version
-
-
-def _write(rows: DataFrame, path: Path, key: str) -> None:
-    note = json.dumps({"run_id": uuid.uuid4().hex, "table": key, "query": "CTAS"})
-    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    with configured(rows.sparkSession, TIMES):
-        writer.option("userMetadata", note).save(str(path))
-
 
 MOST_FILES = 1000
 """COPY INTO's own limit on FILES."""
@@ -172,6 +101,7 @@ def copy_into(
     defaults = _defaults(source_format, copying["mergeSchema"])
     source = source_of(named.name, source_format, str(root), {**readers, **options}, defaults)
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
+    source = of_declared_types(source, settings.lake / named.pipeline / named.layer / named.name)
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / COPY_INTO
     place = named.place(settings.lake, state, source)
     # As the ledger names them: its root may be wider or narrower than this call's source.
@@ -292,5 +222,6 @@ def autoload_to_table(
     """
     settings, named = current_settings(), NamedTable.of(table_name)
     source = source_of(named.name, source_format, str(location_of(str(data_source))), options)
+    source = of_declared_types(source, settings.lake / named.pipeline / named.layer / named.name)
     state = local_path(str(checkpoint_directory))
     return load_new(named.place(settings.lake, state, source), named.lease(settings.lake), spark, settings)

@@ -79,10 +79,12 @@ class NamedTable:
         parts = [part.removeprefix("`").removesuffix("`") for part in table_name.split(".")]
         whole = ["default", "bronze", *parts] if len(parts) == 1 else parts
         whole = ["default", *parts] if len(parts) == 2 and parts[0] in LAYERS else whole
-        if len(whole) != 3 or not all(map(NAME.fullmatch, whole)):
+        # The lake's own folders, and those of its users, begin with _.
+        ours = [part for part in whole[:2] if part.startswith("_")]
+        if len(whole) != 3 or ours or not all(map(NAME.fullmatch, whole)):
             raise SourceError(
                 f"{table_name!r} names no table: give pipeline.layer.table, or a bare table name for "
-                "default.bronze; letters, digits and _ only"
+                "default.bronze; letters, digits and _ only, and no pipeline or layer begins with _"
             )
         return NamedTable(*whole)
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import LANDING, UPSTREAM, Batch, stamp
 from medallion_assets.delta.changes import as_commits
+from medallion_assets.delta.comments import commented, comments_of
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.position import app_id, epoch_of
@@ -41,7 +42,7 @@ from medallion_assets.sources.load_target import (
     remember,
 )
 from medallion_assets.storage import storage_of
-from medallion_assets.storage.lease import held
+from medallion_assets.storage.lease import held, open_to_writers
 
 
 def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
@@ -120,7 +121,7 @@ def load_new(
     run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
     look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
     check_format(settings.lake)
-    with held(lease, place.key):
+    with open_to_writers(settings.lake), held(lease, place.key):
         refuse_other_writers(place, settings.lake)
         register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
         remember(place, lease.with_name(LOADED_FROM))
@@ -239,6 +240,7 @@ def _commit(
 ) -> dict[str, int]:
     if rows is not None:
         refuse_new_columns(rows, place)
+        rows = commented(rows, place.path, comments_of(place.source.schema))
     good = rows.count() if rows is not None else 0
     refused = loaded.malformed if place.source.malformed == "QUARANTINE" else 0
     batch = Batch(

@@ -1,4 +1,4 @@
-"""SQL statements that load: COPY INTO as Databricks writes it, and CREATE TABLE ... AS."""
+"""SQL statements that load: COPY INTO as Databricks writes it, CREATE TABLE of a query or of columns."""
 
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -11,7 +11,8 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
-from medallion_assets.sources.copy_into import CopyResult, copy_into, create_table_as
+from medallion_assets.sources.copy_into import CopyResult, copy_into
+from medallion_assets.sources.create_table import create_table, create_table_as
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.select_list import DIALECT
 
@@ -33,11 +34,12 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
     """Carry out one SQL statement on the lake.
 
     Args:
-        statement: ``COPY INTO``, ``CREATE [OR REPLACE] TABLE ... AS``, or a query.
+        statement: ``COPY INTO``, ``CREATE [OR REPLACE] TABLE ... AS``, ``CREATE TABLE [IF NOT EXISTS] t
+            (columns)``, or a query.
         spark: The session to use; the project's own where it is None and one is needed.
 
     Returns:
-        What ``copy_into`` or ``create_table_as`` return; of a query its rows.
+        What ``copy_into``, ``create_table_as`` or ``create_table`` return; of a query its rows.
 
     Raises:
         SourceError: It is another statement, or has a clause without a counterpart; nothing was changed.
@@ -50,7 +52,7 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
     if words.peek() not in QUERIES:
         raise SourceError(
             f"a statement that begins with {words.peek() or 'nothing'} is not carried out here: COPY INTO, "
-            "CREATE TABLE ... AS and queries are. Nothing was changed."
+            "CREATE TABLE and queries are. Nothing was changed."
         )
     return _with_names(spark).sql(statement.strip().rstrip(";"))
 
@@ -192,7 +194,12 @@ def _select(words: _Words) -> list[str]:
 def _create(words: _Words, spark: SparkSession | None) -> int:
     replace = words.skip("OR", "REPLACE")
     words.expect("TABLE")
+    may_stand = words.skip("IF", "NOT", "EXISTS")
     name = words.dotted()
+    if words.peek() == "(":
+        return _create_empty(words, name, replace, may_stand, spark)
+    if may_stand:
+        words.refuse("IF NOT EXISTS is for a table of columns: a list of them is expected")
     words.skip("USING", "DELTA")
     comment = words.value() if words.skip("COMMENT") else ""
     words.expect("AS")
@@ -200,6 +207,37 @@ def _create(words: _Words, spark: SparkSession | None) -> int:
     if not query:
         words.refuse("a query is expected")
     return create_table_as(name, query, replace=replace, comment=comment, spark=_with_names(spark))
+
+
+def _create_empty(
+    words: _Words, name: str, replace: bool, may_stand: bool, spark: SparkSession | None
+) -> int:
+    start = words.at
+    columns, comment = _in_brackets(words), ""
+    while words.peek() in ("USING", "COMMENT"):
+        if words.skip("COMMENT"):
+            comment = words.value()
+        elif not words.skip("USING", "DELTA"):
+            words.refuse("tables are Delta tables: USING DELTA is expected")
+    if words.at < len(words.tokens):
+        words.refuse("CREATE TABLE of columns takes USING DELTA and a COMMENT; rows come by COPY INTO")
+    if replace:
+        words.at = start
+        words.refuse("OR REPLACE is for AS SELECT: an empty table in its place would lose its rows")
+    told = create_table(name, columns, may_stand=may_stand, comment=comment, spark=spark)
+    _with_names(spark)
+    return told
+
+
+def _in_brackets(words: _Words) -> str:
+    """Read what stands in round brackets, as it is written."""
+    start, open_ = words.at, 0
+    while words.at == start or open_:
+        if words.at >= len(words.tokens):
+            words.refuse(") is expected")
+        open_ += {"(": 1, ")": -1}.get(words.peek(), 0)
+        words.at += 1
+    return words.text[words.tokens[start].end + 1 : words.tokens[words.at - 1].start]
 
 
 def _with_names(spark: SparkSession | None) -> SparkSession:

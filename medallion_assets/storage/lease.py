@@ -4,6 +4,7 @@ On a local disk the operating system's lock: the cheap way, freed when its holde
 numbered claims (``claims``), made by create-if-absent alone. Either is checked once more before a commit.
 """
 
+import fcntl
 import json
 import os
 import time
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -101,6 +102,56 @@ def held(folder: Path | str, what: str, wait_seconds: float = WAIT_SECONDS) -> I
     finally:
         _HELD.set(before)
         lease.release()
+
+
+WRITERS = "_writers"
+"""A lake's file that each of its writers has a shared lock on."""
+
+
+@contextmanager
+def open_to_writers(lake: Path, alone: bool = False) -> Iterator[None]:
+    """Hold a lake as one of any number of writers, or alone, as long as the block runs.
+
+    Writers wait for whoever holds it alone.
+
+    Raises:
+        TableBusy: It is to be held alone, and a writer is at work; nothing was changed.
+    """
+    with _writers_file(lake, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH):
+        try:
+            yield
+        finally:
+            if alone:
+                LOCAL.delete(str(lake / WRITERS))
+
+
+def _writers_file(lake: Path, kind: int) -> IO[bytes]:
+    """Return the lake's file of writers, locked, though the one before may just have been deleted."""
+    while True:
+        lake.mkdir(parents=True, exist_ok=True)
+        try:
+            file = (lake / WRITERS).open("ab")
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(file, kind)
+        except BlockingIOError as error:
+            file.close()
+            raise TableBusy(
+                f"a run is at work in the lake {lake}. Nothing was changed: wait until it has ended."
+            ) from error
+        if _is_at(file.fileno(), lake / WRITERS):
+            return file
+        file.close()
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    facts = os.fstat(descriptor)
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return (facts.st_dev, facts.st_ino) == (there.st_dev, there.st_ino)
 
 
 def check_held() -> None:

@@ -8,7 +8,7 @@ from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
-from medallion_assets.declare import Pipeline
+from medallion_assets.declare import Pipeline, stream
 from medallion_assets.delta import log
 from medallion_assets.sources import autoload_to_table, copy_into, sql
 from medallion_assets.sources.errors import SourceError
@@ -173,6 +173,107 @@ def test_the_notebooks_statement_loads_dates_and_quarantines_what_is_none(landed
     assert log.opened(lake.root / "default/bronze/told").metadata().description == "as told"
     (row,) = sql("SELECT registration_date FROM default.bronze.copy;", spark=spark).collect()
     assert str(row.registration_date) == "2024-01-31"
+
+
+def comments(path):
+    """Return the comment of each column of a table that has one."""
+    found = {f.name: f.metadata.get("comment") for f in log.spark_schema(path).fields}
+    return {name: comment for name, comment in found.items() if comment}
+
+
+@pytest.mark.spark
+def test_a_table_of_columns_is_made_empty_and_copy_into_keeps_its_types_and_comments(
+    landed, lake, spark, rows, refused
+):
+    statement = """
+        CREATE TABLE IF NOT EXISTS bronze.typed (
+          customer_id INT COMMENT 'the shop''s own (since 2020)',
+          registration_date DATE,
+          price DECIMAL(10, 2)
+        ) USING DELTA
+        COMMENT 'Customers data - Bronze layer'
+    """
+    assert [sql(statement, spark=spark) for _ in range(2)] == [0, 0]
+    path = lake.root / "default/bronze/typed"
+    with pytest.raises(SourceError, match="stands already"):
+        sql(statement.replace("IF NOT EXISTS", ""), spark=spark)
+    assert log.opened(path).metadata().description == "Customers data - Bronze layer"
+    assert comments(path) == {"customer_id": "the shop's own (since 2020)"}
+    assert sql("SELECT * FROM default.bronze.typed", spark=spark).count() == 0
+    folder = landed(a__csv="customer_id,registration_date,price\n1,2024-01-31,1.50\nx,2024-01-31,2\n")
+    done = sql(f"COPY INTO bronze.typed FROM '{folder}' FILEFORMAT = CSV", spark=spark)
+    assert (done.num_inserted_rows, done.load.rows_quarantined) == (1, 1)
+    kinds = {f.name: f.dataType.simpleString() for f in log.spark_schema(path).fields}
+    assert kinds | {"customer_id": "int", "price": "decimal(10,2)"} == kinds
+    assert comments(path) == {"customer_id": "the shop's own (since 2020)"}
+    assert sql(f"COPY INTO bronze.typed FROM '{folder}' FILEFORMAT = CSV", spark=spark).num_inserted_rows == 0
+
+
+@pytest.mark.spark
+def test_the_notebooks_table_takes_the_rows_of_its_select_list(landed, lake, spark):
+    sql(
+        "CREATE TABLE bronze.c (id STRING, registration_date DATE, _ingestion_timestamp TIMESTAMP)",
+        spark=spark,
+    )
+    folder = landed(a__csv="id,registration_date\n1,2024-01-31\n")
+    done = sql(
+        f"COPY INTO bronze.c FROM (SELECT id, TO_DATE(registration_date, 'yyyy-MM-dd') AS registration_date, "
+        f"current_timestamp() AS _ingestion_timestamp FROM '{folder}') FILEFORMAT = CSV "
+        "FORMAT_OPTIONS ('header' = 'true') COPY_OPTIONS ('mergeSchema' = 'true')",
+        spark=spark,
+    )
+    assert done.num_inserted_rows == 1
+    (row,) = sql("SELECT * FROM default.bronze.c", spark=spark).collect()
+    assert (str(row.registration_date), row._ingestion_timestamp is not None) == ("2024-01-31", True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE OR REPLACE TABLE t (id INT)", "would lose its rows"),
+        ("CREATE TABLE t (id INT", r"\) is expected"),
+        ("CREATE TABLE t (id INT) AS SELECT 1", "rows come by COPY INTO"),
+        ("CREATE TABLE t (id INT) PARTITIONED BY (id)", "rows come by COPY INTO"),
+        ("CREATE TABLE IF NOT EXISTS t AS SELECT 1", "a list of them is expected"),
+        ("CREATE TABLE t", "AS is expected"),
+        ("CREATE TABLE t (id INT) COMMENT 'x' USING PARQUET", "USING DELTA is expected"),
+    ],
+)
+def test_a_table_that_cannot_be_made_as_it_is_told_is_refused(lake, statement, words):
+    with pytest.raises(SourceError, match=words):
+        sql(statement)
+    assert not lake.root.exists()
+
+
+@pytest.mark.spark
+def test_comments_in_a_schema_of_landing_files_are_deltas_and_a_changed_one_is_told(
+    landed, autoload, drop, refreshed, lake
+):
+    folder = landed(a__json='{"id": 1, "city": "Quito"}\n')
+    done = autoload(folder, "json", schema="id INT COMMENT 'of the order', city STRING")
+    assert comments(done.path) == {"id": "of the order"}
+    landed(b__json='{"id": 2, "city": "Lima"}\n')
+    autoload(folder, "json", schema="id INT COMMENT 'of the order', city STRING COMMENT 'where it goes'")
+    assert comments(done.path) == {"id": "of the order", "city": "where it goes"}
+
+    def orders_of(schema):
+        shop = Pipeline("shop")
+
+        @shop.bronze()
+        def orders(files=shop.landing("orders", format="json", schema=schema)):  # noqa: B008
+            return files
+
+        @shop.silver()
+        def clean(orders=stream(orders)):
+            return orders.select("id")
+
+        return orders, clean
+
+    for number, comment in enumerate(("first", "then")):
+        drop("shop/orders", f"{number}.json", f'{{"id": {number}}}\n')
+        tables = orders_of(f"id INT COMMENT '{comment}'")
+        refreshed(*tables)
+        assert comments(lake.path(tables[0])) == {"id": comment}
 
 
 @pytest.mark.spark

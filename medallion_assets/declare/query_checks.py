@@ -1,0 +1,249 @@
+"""What a query over a stream cannot ask for, and casts that fail on a value: told when its SQL is declared.
+
+A query that returns SQL is read here, as it loads; one that returns a frame has no text, and is judged by
+``runtime.query_checks`` from Spark's plan at the table's first run, in the same words.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, get_args
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+
+from medallion_assets.declare.table import Table
+
+DIALECT = "databricks"
+"""In which CAST is strict, as in Spark's ANSI mode."""
+
+WINDOW = "__medallion_window"
+"""Stands for ``window``, which sqlglot takes for the WINDOW clause after GROUP BY."""
+
+TEXTS = {"CHAR", "NCHAR", "NVARCHAR", "TEXT", "VARCHAR", "VARIANT", "UNKNOWN", "NULL"}
+TAKE_ALL = {"CHAR", "TEXT", "VARCHAR", "BINARY", "VARBINARY", "VARIANT"}
+WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+FRACTIONS = {"FLOAT", "DOUBLE", "DECIMAL"}
+
+
+def stream_of(table: Table) -> str:
+    """Return the parameter that takes what is new: a stream's, or the landing files'."""
+    return next(name for name, read in table.reads if read.how in ("stream", "files"))
+
+
+def sorted_stream(table: Table, by: str) -> str:
+    """Return why a stream cannot be sorted, empty where the table's output mode can be."""
+    if table.output_mode in ("complete", "incremental") or table.once:
+        return ""
+    return (
+        f"its query sorts the stream {stream_of(table)} (ORDER BY {by}): rows come micro-batch by "
+        "micro-batch, and the table has no order. Leave ORDER BY out and sort where the table is read; rows "
+        "that are read together are kept together by layout=Layout(cluster_by=...)"
+    )
+
+
+def grouped_stream(table: Table, keys: Collection[str], windows: bool) -> str:
+    """Return why a stream cannot be grouped so, empty where it can be.
+
+    Args:
+        table: The table.
+        keys: The columns it is grouped by, in lower case.
+        windows: True where one of them is a window.
+    """
+    if table.watermarked or table.once or table.output_mode not in ("append", "update", "changes"):
+        return ""
+    name = stream_of(table)
+    way = (
+        f"Say {name}=stream(..., event_time='at', watermark='10 minutes'), after which a window closes, or "
+        "output_mode='incremental' or 'complete', which keep every group"
+    )
+    if windows:
+        return (
+            f"its query groups the stream {name} by a window and has no watermark: in "
+            f"{table.output_mode} mode no window could ever be known to be complete, and its state would "
+            f"grow for ever. {way}"
+        )
+    # By the key of its rows, of which each comes once, a group is a row and what it is joined with.
+    if table.output_mode != "append" or (table.unique_by and {*map(str.lower, table.unique_by)} <= {*keys}):
+        return ""
+    return (
+        f"its query groups the stream {name} in append mode and has no watermark: each micro-batch would "
+        f"write groups of its own rows alone. {way}"
+    )
+
+
+def strict_cast(cast: str, kind: str) -> str:
+    """Return what a cast does to a record whose value is none of the type."""
+    return (
+        f"{cast} in its query fails on a value that is no {kind}: the record goes to the quarantine as "
+        "query_failed, and where more than 20 of a batch do, the run fails and nothing is written. "
+        f"{cast.replace('CAST(', 'TRY_CAST(', 1)} gives NULL instead, which an expectation can judge"
+    )
+
+
+def may_fail(of: str, to: str) -> bool:
+    """Return true where a value of one type may not fit another, by the names sqlglot has for them."""
+    if to in TAKE_ALL or of == to:
+        return False
+    if of in WHOLE and to in WHOLE:
+        return WHOLE.index(of) > WHOLE.index(to)
+    return of in TEXTS or (of in FRACTIONS and to in WHOLE)
+
+
+def problems_of(table: Table) -> list[str]:
+    """Return what the SQL of a query cannot ask of its stream; nothing for a query that is no SQL."""
+    tree = _parsed(table)
+    if tree is None or table.once:
+        return []
+    return list(filter(None, (*_sorts(tree, table), *_groups(tree, table))))
+
+
+def warnings_of(table: Table) -> tuple[str, ...]:
+    """Return what the SQL of a query does to records that a person may not expect."""
+    tree = _parsed(table)
+    return tuple(dict.fromkeys(_strict_casts(tree, _declared_types(table)))) if tree is not None else ()
+
+
+def _parsed(table: Table) -> Any:
+    """Return the tree of a query's SQL; None where there is none, or none that can be read."""
+    text = _sql_of(table)
+    if text is None:
+        return None
+    try:
+        tokens = sqlglot.tokenize(text, dialect=DIALECT)
+        for at in reversed(range(len(tokens))):
+            # WINDOW name AS (...) is the clause, everything else the function or its column.
+            if tokens[at].token_type == TokenType.WINDOW and _words(tokens, at + 2, 2) != ["AS", "("]:
+                text = f"{text[: tokens[at].start]}{WINDOW}{text[tokens[at].end + 1 :]}"
+        return sqlglot.parse_one(text, dialect=DIALECT)
+    except SqlglotError:
+        # Spark may know more SQL than sqlglot: the first run judges it.
+        return None
+
+
+def _words(tokens: Sequence[Any], start: int, count: int) -> list[str]:
+    return [token.text.upper() for token in tokens[start : start + count]]
+
+
+class _NoFrame:
+    """Stands in for a frame where only the text a query returns is wanted."""
+
+
+def _sql_of(table: Table) -> str | None:
+    """Return the SQL a query returns; None for one that returns a frame, or needs one to make its SQL."""
+    if not _returns_text(table.query):
+        return None
+    try:
+        answer = table.query(**{name: _NoFrame() for name, read in table.reads if not read.asked_by})
+    except Exception:
+        return None
+    return answer if isinstance(answer, str) else None
+
+
+def _returns_text(query: Any) -> bool:
+    told = inspect.signature(query).return_annotation
+    if told is str or str in get_args(told):
+        return True
+    try:
+        (function,) = ast.parse(textwrap.dedent(inspect.getsource(query))).body
+    except (OSError, SyntaxError, ValueError):
+        return False
+    returns = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    return any(isinstance(value, (ast.Constant, ast.JoinedStr)) for value in returns)
+
+
+def _stream_names(tree: exp.Expression, table: Table) -> set[str]:
+    """Return the names under which a query's parts read the stream: its own, and those of WITH."""
+    names = {stream_of(table).lower()}
+    for cte in tree.find_all(exp.CTE):
+        if _reads(cte, names):
+            names.add(cte.alias.lower())
+    return names
+
+
+def _reads(node: exp.Expression, names: set[str]) -> bool:
+    return any(found.name.lower() in names for found in node.find_all(exp.Table))
+
+
+def _streamed(tree: exp.Expression, table: Table) -> Iterator[exp.Select]:
+    """Return the SELECTs that read the stream in FROM or a join."""
+    names = _stream_names(tree, table)
+    for select in tree.find_all(exp.Select):
+        sources = [part for part in select.args.values() if isinstance(part, exp.From)]
+        if any(_reads(part, names) for part in (*sources, *(select.args.get("joins") or ()))):
+            yield select
+
+
+def _sorts(tree: exp.Expression, table: Table) -> Iterator[str]:
+    names = _stream_names(tree, table)
+    unions = [union for union in tree.find_all(exp.SetOperation) if _reads(union, names)]
+    for part in (*_streamed(tree, table), *unions):
+        if order := part.args.get("order"):
+            yield sorted_stream(table, ", ".join(each.sql(DIALECT) for each in order.expressions))
+
+
+def _groups(tree: exp.Expression, table: Table) -> Iterator[str]:
+    selects = list(_streamed(tree, table))
+    columns = {c.alias_or_name.lower() for s in selects for c in s.expressions if _has_window(c)}
+    for select in selects:
+        group = select.args.get("group")
+        if group is None and not any(_is_aggregate(column) for column in select.expressions):
+            continue
+        keys = group.expressions if group else []
+        keys = [_of_number(key, select) for key in keys]
+        if group and group.args.get("all"):
+            keys += [column for column in select.expressions if not _is_aggregate(column)]
+        named = {part.name.lower() for key in keys for part in key.find_all(exp.Identifier)}
+        yield grouped_stream(table, named, bool(named & columns) or any(map(_has_window, keys)))
+
+
+def _of_number(key: exp.Expression, select: exp.Select) -> exp.Expression:
+    """Return the column a key is, where it is the number of one."""
+    number = int(key.name) if isinstance(key, exp.Literal) and key.name.isdigit() else 0
+    return select.expressions[number - 1] if 0 < number <= len(select.expressions) else key
+
+
+def _has_window(column: exp.Expression) -> bool:
+    named = (call.name.lower() for call in column.find_all(exp.Anonymous))
+    return any(name in (WINDOW, "session_window") for name in named)
+
+
+def _is_aggregate(column: exp.Expression) -> bool:
+    """Return true for a column with an aggregate of its own: not one OVER rows, and not a subquery's."""
+    return any(_is_of(column, found) for found in column.find_all(exp.AggFunc))
+
+
+def _is_of(column: exp.Expression, found: Any) -> bool:
+    while found is not column:
+        found = found.parent
+        if isinstance(found, (exp.Window, exp.Select)):
+            return False
+    return True
+
+
+def _declared_types(table: Table) -> dict[str, str]:
+    """Return the types of the stream's columns as far as a declaration says them."""
+    read = next(read for _, read in table.reads if read.how in ("stream", "files"))
+    told = read.source.schema if read.source else read.table.layout.schema if read.table else ""
+    try:
+        columns = sqlglot.parse_one(f"CREATE TABLE t ({told})", dialect=DIALECT) if told else None
+    except SqlglotError:
+        columns = None
+    found = columns.find_all(exp.ColumnDef) if columns else ()
+    return {column.name.lower(): column.kind.this.name for column in found if column.kind}
+
+
+def _strict_casts(tree: exp.Expression, types: dict[str, str]) -> Iterator[str]:
+    for column in tree.find_all(exp.Column):
+        if (kind := types.get(column.name.lower())) in exp.DataType.Type.__members__:
+            column.type = exp.DataType.build(exp.DataType.Type[kind])  # type: ignore[index]
+    for cast in tree.find_all(exp.Cast):
+        if isinstance(cast, exp.TryCast) or isinstance(cast.this, exp.Literal):
+            continue
+        of = cast.this.type or annotate_types(cast.this.copy(), dialect=DIALECT).type
+        name = of.this.name if isinstance(of, exp.DataType) else "UNKNOWN"
+        if may_fail(name, cast.to.this.name):
+            yield strict_cast(cast.sql(DIALECT), cast.to.sql(DIALECT))

@@ -1,0 +1,130 @@
+"""What a query cannot ask of its stream, told at a table's first run from Spark's plan, before any row moves.
+
+Here are the queries that return a frame, which have no text to be read as they load. The words are those of
+``declare.query_checks``.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.declare.errors import QueryRefused
+from medallion_assets.declare.query_checks import (
+    grouped_stream,
+    may_fail,
+    sorted_stream,
+    stream_of,
+    strict_cast,
+)
+from medallion_assets.declare.table import SOURCE_ROW, Table
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import write_json
+from medallion_assets.lake.code_version import code_version, committed_code
+from medallion_assets.lake.paths import Lake
+from medallion_assets.lake.position import at_version
+from medallion_assets.session.frames import each
+
+STREAM = "__medallion_stream"
+"""The alias by which the stream is known in a plan."""
+
+WINDOWS = ("spark.timeWindow", "spark.sessionWindow")
+"""What Spark writes into the metadata of a window's column."""
+
+NAMES = {"STRING": "TEXT", "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
+"""Types by the names of ``query_checks.may_fail``, where Spark's are others."""
+
+FILE = "query_warnings.json"
+
+
+def refuse_unsound_query(rows: DataFrame, table: Table, lake: Lake) -> None:
+    """Judge the plan of a query that never wrote its table, or not in its present form.
+
+    Args:
+        rows: Upstream's columns; no row of them is read.
+        table: The table.
+        lake: Where its static inputs are.
+
+    Raises:
+        QueryRefused: The query cannot give what its table says; nothing was written.
+    """
+    if table.once or (log.exists(lake.path(table)) and committed_code(table, lake) == code_version(table)):
+        return
+    plan = _plan(rows, table, lake)
+    if plan is None:
+        return
+    for problem in filter(None, _problems(plan, table)):
+        raise QueryRefused(f"{table.declared_at}: {table.key}: {problem}. Nothing was written.")
+    told = sorted({*_strict_casts(plan)} - {*table.query_warnings})
+    for words in told:
+        logging.getLogger(__name__).warning("%s: %s: %s", table.declared_at, table.key, words)
+    if told or lake.state(table, FILE).exists():
+        write_json(lake.state(table, FILE), {"told": told})
+
+
+def query_warnings(table: Table, lake: Lake) -> list[str]:
+    """Return what a table's query does to records that a person may not expect: told as it loaded, or ran."""
+    file = lake.state(table, FILE)
+    return [*table.query_warnings, *(json.loads(file.read_text())["told"] if file.exists() else ())]
+
+
+def _plan(rows: DataFrame, table: Table, lake: Lake) -> Any:
+    """Return the analyzed plan of a query; None for one that fails, which its run will tell."""
+    source = rows.withColumn(SOURCE_ROW, F.lit("")) if table.rows_out == "many" else rows
+    frames = {stream_of(table): source.alias(STREAM)}
+    try:
+        for name, read in table.reads:
+            if read.how == "static" and read.table and not read.asked_by:
+                path = lake.path(read.table)
+                frames[name] = at_version(rows.sparkSession, path, log.opened(path).version())
+        return table(**frames)._jdf.queryExecution().analyzed()
+    except Exception:
+        return None
+
+
+def _problems(plan: Any, table: Table) -> Iterator[str]:
+    for node in _over_stream(plan):
+        if node.nodeName() == "Sort" and getattr(node, "global")():
+            by = ", ".join(_text(order.child()) for order in each(node.order()))
+            yield sorted_stream(table, by)
+        elif node.nodeName() == "Aggregate":
+            columns = [c for e in each(node.groupingExpressions()) for c in each(e.references().toSeq())]
+            windows = any(column.metadata().contains(word) for column in columns for word in WINDOWS)
+            yield grouped_stream(table, {column.name().lower() for column in columns}, windows)
+
+
+def _over_stream(plan: Any) -> list[Any]:
+    """Return the nodes of a plan that the stream's rows go through; empty where there is no stream in it."""
+    if plan.nodeName() == "SubqueryAlias" and plan.alias() == STREAM:
+        return [plan]
+    below = [node for child in each(plan.children()) for node in _over_stream(child)]
+    return [plan, *below] if below else []
+
+
+def _strict_casts(plan: Any) -> Iterator[str]:
+    for node in _over_stream(plan):
+        for expression in each(node.expressions()):
+            yield from _casts_in(expression)
+
+
+def _casts_in(expression: Any) -> Iterator[str]:
+    if expression.nodeName() == "Cast" and expression.evalMode().toString() == "ANSI":
+        of, to = (_named(each.dataType()) for each in (expression.child(), expression))
+        kind = str(expression.dataType().sql())
+        if expression.child().nodeName() != "Literal" and may_fail(of, to):
+            yield strict_cast(f"CAST({_text(expression.child())} AS {kind})", kind)
+    for child in each(expression.children()):
+        yield from _casts_in(child)
+
+
+def _named(kind: Any) -> str:
+    name = re.sub(r"\(.*", "", str(kind.typeName())).upper()
+    return NAMES.get(name, name)
+
+
+def _text(expression: Any) -> str:
+    return re.sub(r"#\d+L?", "", str(expression.toString()))

@@ -1,0 +1,148 @@
+"""Tables made by a call: ``create_table_as`` of a query, ``create_table`` of columns, to be loaded into."""
+
+import json
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import newest_flows
+from medallion_assets.delta.commit import TIMES, Transaction, configured, signed
+from medallion_assets.delta.names import literal, quoted
+from medallion_assets.delta.rollback import check_format
+from medallion_assets.session import start_session
+from medallion_assets.session.catalog import name_tables
+from medallion_assets.settings import current_settings
+from medallion_assets.sources.errors import SourceError, first_line
+from medallion_assets.sources.load_target import NamedTable
+from medallion_assets.sources.options import Source
+from medallion_assets.storage.lease import held, open_to_writers
+
+
+def create_table_as(
+    table_name: str,
+    query: str | DataFrame,
+    *,
+    replace: bool = False,
+    comment: str = "",
+    spark: SparkSession | None = None,
+) -> int:
+    """Make a table of what a query gives now; later rows of its inputs never reach it.
+
+    To make one from files with bad records kept aside, use ``copy_into`` on a new table.
+
+    Args:
+        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
+        query: A frame, or Spark SQL; a Delta table in it is named by its path.
+        replace: Rewrites a table that stands; its old rows stay in its history.
+        comment: Delta's comment of the table.
+        spark: The session to use; the project's own where it is None.
+
+    Returns:
+        The table's Delta version.
+
+    Raises:
+        SourceError: The table stands already and ``replace`` is false, runs or loads fill it, or its name
+            cannot work.
+        TableBusy: Another process writes the table.
+    """
+    settings, named = current_settings(), NamedTable.of(table_name)
+    path = settings.lake / named.pipeline / named.layer / named.name
+    check_format(settings.lake)
+    with open_to_writers(settings.lake), held(named.lease(settings.lake), named.key):
+        if log.exists(path) and not replace:
+            raise SourceError(
+                f"{named.key} stands already, at {path}. CREATE TABLE AS makes a table once: nothing was "
+                "changed. Give replace=True to rewrite it, or use copy_into to append what is new."
+            )
+        if newest_flows(path):
+            raise SourceError(
+                f"{named.key}, at {path}, is filled by runs or loads, which would not bring again what a "
+                "rewrite takes away. Nothing was changed: give the new table another name, or remove the "
+                f"old one and its ledger first, as `medallion reset {named.key}` says."
+            )
+        rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
+        _write(rows, path, named.key)
+        if comment:
+            told = f"SET TBLPROPERTIES ('comment' = {literal(comment)})"
+            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {told}")
+        if spark is None and isinstance(query, str):
+            name_tables(rows.sparkSession, settings.lake)
+    version = log.version(path)
+    assert version is not None
+    return version
+
+
+DECLARED = "medallion.declaredColumns"
+"""The Delta property of a table whose columns were declared: loads read files with their types."""
+
+
+def create_table(
+    table_name: str,
+    columns: str,
+    *,
+    may_stand: bool = False,
+    comment: str = "",
+    spark: SparkSession | None = None,
+) -> int:
+    """Make an empty table; ``copy_into`` and ``autoload_to_table`` read files with the types of its columns.
+
+    Args:
+        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
+        columns: As DDL, ``id INT COMMENT 'its number', at TIMESTAMP``.
+        may_stand: Does nothing where the table stands already.
+        comment: Delta's comment of the table.
+        spark: The session to use; the project's own where it is None.
+
+    Returns:
+        The table's Delta version.
+
+    Raises:
+        SourceError: The table stands already, its name cannot work, or the columns cannot be read.
+        TableBusy: Another process writes the table.
+    """
+    settings, named = current_settings(), NamedTable.of(table_name)
+    path = settings.lake / named.pipeline / named.layer / named.name
+    check_format(settings.lake)
+    with open_to_writers(settings.lake), held(named.lease(settings.lake), named.key):
+        if not log.exists(path):
+            session = spark or start_session(settings)
+            note = {"run_id": uuid.uuid4().hex, "table": named.key, "query": "CREATE TABLE"}
+            told = f"COMMENT {literal(comment)} " if comment else ""
+            try:
+                with signed(session, Transaction("", 0, note)):
+                    session.sql(
+                        f"CREATE TABLE delta.{quoted(str(path))} ({columns}) USING DELTA {told}"
+                        f"TBLPROPERTIES ('{DECLARED}' = 'true')"
+                    )
+            except AnalysisException as error:
+                raise SourceError(
+                    f"{named.key} cannot be made of these columns: {first_line(error)}. Nothing was written."
+                ) from error
+        elif not may_stand:
+            raise SourceError(
+                f"{named.key} stands already, at {path}. Nothing was changed: say IF NOT EXISTS to leave it "
+                f"as it is, or run `medallion cleanup`, which lists what can be removed."
+            )
+    version = log.version(path)
+    assert version is not None
+    return version
+
+
+def of_declared_types(source: Source, path: Path) -> Source:
+    """Return the source as files for a table that ``create_table`` made are read: with its columns' types."""
+    if source.schema or source.select or not log.exists(path) or DECLARED not in log.properties(path):
+        return source
+    columns = [f for f in log.spark_schema(path).fields if not f.name.startswith("_")]
+    hints = [f"{quoted(f.name)} {f.dataType.simpleString()}" for f in columns]
+    return replace(source, schema_hints=", ".join([*hints, *filter(None, [source.schema_hints])]))
+
+
+def _write(rows: DataFrame, path: Path, key: str) -> None:
+    note = json.dumps({"run_id": uuid.uuid4().hex, "table": key, "query": "CTAS"})
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    with configured(rows.sparkSession, TIMES):
+        writer.option("userMetadata", note).save(str(path))
