@@ -12,8 +12,11 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
-COLOURS, SECONDS = re.compile(r"\x1b\[[\d;]*m"), re.compile(r"\(\d+\.\d s\)")
-"""What a stored page cannot show, and what differs from run to run."""
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
+"""What a stored page cannot show."""
+
+SECONDS = re.compile(r"\b[\d,]+\.\d(?= s\b| rows per second)")
+"""What differs from run to run."""
 
 
 def chapters() -> list[Path]:
@@ -50,7 +53,7 @@ def shown(notebook: Any) -> list[tuple[str, str]]:
 
 def _as_stored(output: Any) -> Any:
     if output.output_type == "stream":
-        output.text = SECONDS.sub("(… s)", COLOURS.sub("", output.text))
+        output.text = SECONDS.sub("…", COLOURS.sub("", output.text))
     return output
 
 
