@@ -134,6 +134,7 @@ TOUCH_FILES = {
     "replay/replay.py": "a sidecar of a local lake",
     "runtime/failures.py": "writes traces to files of a local lake, and deletes old ones",
     "runtime/query.py": "moves Spark's checkpoint aside in a local lake",
+    "sources/create_table.py": "removes the folders of a dropped table from a local lake",
     "sources/staging.py": "stand-ins for files whose names Spark takes for patterns, on the local disk",
     "sources/fetched.py": "removes the copies of a batch's objects",
     "sources/load_records.py": "schema versions copied aside while a batch is only tried",

@@ -54,16 +54,18 @@ def copy_into_table(
 
 @app.command("sql")
 def run_statement(
-    statement: Annotated[str, typer.Argument(help="COPY INTO, CREATE TABLE, or a query.")],
+    statement: Annotated[str, typer.Argument(help="COPY INTO, CREATE TABLE, DROP TABLE, or a query.")],
     limit: Annotated[int, typer.Option(help="Rows of a query shown at most.")] = 100,
 ) -> None:
-    """Carry out one SQL statement: COPY INTO as Databricks writes it, CREATE TABLE, or a query."""
+    """Carry out one SQL statement: COPY INTO as Databricks writes it, CREATE or DROP TABLE, or a query."""
     from medallion_assets.sources import CopyResult, sql
 
     with _errors_shown():
         result = sql(statement)
         if isinstance(result, int):
             typer.echo(f"The table is at version {result}.")
+        elif result is None:
+            typer.echo("The table is dropped, with its quarantine, file ledger and checkpoint.")
         elif isinstance(result, CopyResult):
             _show("by SQL", result)
         else:

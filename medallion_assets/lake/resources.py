@@ -18,7 +18,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.settings import USERS, user_of
 from medallion_assets.sources.bad_records import FOLDER as BAD_RECORDS
 from medallion_assets.sources.cleaning import lakes_beside, readers_in
-from medallion_assets.sources.load_target import LAYERS
+from medallion_assets.sources.load_target import LAYERS, OF_CHECKPOINT
 from medallion_assets.storage.lease import WRITERS
 from medallion_assets.storage.locations import LOCAL
 from medallion_assets.storage.port import FOLDER
@@ -32,9 +32,6 @@ BATCH = re.compile(r"\d{8}T\d{6}-(?:(\w+)\.)?(\w+\.\w+\.\w+)-\d+")
 OF_ENGINE = {"_state": "checkpoint", "_ledger": "ledger", "_staging": "staging"}
 LAKE_FORMAT = "lake format"
 OF_LAKE = {"_events": "event log", "_streams": "streams", FORMAT: LAKE_FORMAT}
-OF_CHECKPOINT = ("stream", "ledger", "ledger_files", "schemas", "ahead", "staging", "fetched")
-"""What a notebook's load keeps in its checkpoint directory."""
-
 OF_DELTA = re.compile(r".*\.(parquet|bin|crc)")
 NOT_OURS = "not of this lake"
 KINDS = ("table", "quarantine", "landing", "simulated landing", "checkpoint", "bad records", "ledger",

@@ -33,7 +33,7 @@ OF_DECLARED = {
     "reprocess": 'load with allow_overwrites="replace" and `touch` the file; its rows are replaced',
     "validate": "COPY INTO's VALIDATE, or copy_into(validate=...), checks files and writes nothing",
     "accept_changes": "load the files that are left into a table of another name",
-    "reset": "remove {folders}, and call the load again",
+    "reset": "run `medallion sql 'DROP TABLE {name}'`, and call the load again",
 }
 """Verbs of declarations and their runs, and what serves where a notebook's loads fill the table."""
 
@@ -41,8 +41,7 @@ OF_DECLARED = {
 def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
     """Carry out an operation and return its result; an error becomes a failed result of one paragraph."""
     if isinstance(lake, LoadedLake) and verb in OF_DECLARED:
-        folders = f"{lake.path(table)}, {lake.quarantine(table)} and {lake.target.state}"
-        instead = OF_DECLARED[verb].format(folders=folders)
+        instead = OF_DECLARED[verb].format(name=table.key.replace("/", "."))
         return refused(table, f"loads from a notebook fill it, and {verb} is for declared tables: {instead}")
     try:
         return VERBS[verb](table, lake, spark, request)

@@ -1,6 +1,7 @@
-"""Tables made by a call: ``create_table_as`` of a query, ``create_table`` of columns, to be loaded into."""
+"""Tables made and dropped by a call: ``create_table_as`` of a query, ``create_table`` of columns."""
 
 import json
+import shutil
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import newest_flows
+from medallion_assets.delta.batches import newest_flows, table_of_quarantine
 from medallion_assets.delta.commit import TIMES, Transaction, configured, signed
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.delta.rollback import check_format
@@ -17,7 +18,7 @@ from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError, first_line
-from medallion_assets.sources.load_target import NamedTable
+from medallion_assets.sources.load_target import OF_CHECKPOINT, NamedTable, remembered
 from medallion_assets.sources.options import Source
 from medallion_assets.storage.lease import held, open_to_writers
 
@@ -61,8 +62,8 @@ def create_table_as(
         if newest_flows(path):
             raise SourceError(
                 f"{named.key}, at {path}, is filled by runs or loads, which would not bring again what a "
-                "rewrite takes away. Nothing was changed: give the new table another name, or remove the "
-                f"old one and its ledger first, as `medallion reset {named.key}` says."
+                "rewrite takes away. Nothing was changed: give the new table another name, or drop the "
+                "old one first (DROP TABLE, or `medallion reset` for a declared one)."
             )
         rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
         _write(rows, path, named.key)
@@ -130,6 +131,45 @@ def create_table(
     version = log.version(path)
     assert version is not None
     return version
+
+
+def drop_table(table_name: str, *, may_lack: bool = False) -> None:
+    """Remove a table that calls made or load: its rows, quarantine, file ledger and checkpoint.
+
+    The next call of its load takes every landing file again. Landing files, bad records and what else lies in
+    a checkpoint directory stay.
+
+    Args:
+        table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
+        may_lack: Does nothing where there is no such table.
+
+    Raises:
+        SourceError: There is no such table, or its declaration fills it; nothing was removed.
+        TableBusy: Another process writes the table.
+    """
+    lake, named = current_settings().lake, NamedTable.of(table_name)
+    path, lease = lake / named.pipeline / named.layer / named.name, named.lease(lake)
+    if not log.exists(path) and not may_lack:
+        raise SourceError(f"{named.key}: there is no table at {path}. Nothing was removed.")
+    check_format(lake)
+    with open_to_writers(lake), held(lease, named.key):
+        ledger = lake / named.pipeline / "_ledger" / named.name
+        declared = any("code" in flow for flow in newest_flows(path).values())
+        if declared or (named.layer == "bronze" and log.exists(ledger)):
+            raise SourceError(
+                f"{named.key} is filled by its declaration. Nothing was removed: `medallion reset "
+                f"{named.key} --yes` removes it with all tables that are made from it."
+            )
+        target = remembered(named, lake)
+        folders = [path, *(child for child in lease.parent.iterdir() if child != lease)]
+        if target is not None:
+            folders += [target.state / part for part in OF_CHECKPOINT]
+            folders += [target.quarantine] if table_of_quarantine(target.quarantine) == named.key else []
+        # The ledger before the table: a table without its ledger is known as lost, not as new.
+        for folder in reversed(folders):
+            shutil.rmtree(folder, ignore_errors=True) if folder.is_dir() else folder.unlink(missing_ok=True)
+        if target is not None and target.state.is_dir() and not any(target.state.iterdir()):
+            target.state.rmdir()
 
 
 def of_declared_types(source: Source, path: Path) -> Source:

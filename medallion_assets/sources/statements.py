@@ -12,7 +12,7 @@ from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.copy_into import CopyResult, copy_into
-from medallion_assets.sources.create_table import create_table, create_table_as
+from medallion_assets.sources.create_table import create_table, create_table_as, drop_table
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.select_list import DIALECT
 
@@ -30,16 +30,16 @@ REFUSED = {
 """Clauses of COPY INTO that have no counterpart here, by their first word."""
 
 
-def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | DataFrame | int:
+def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | DataFrame | int | None:
     """Carry out one SQL statement on the lake.
 
     Args:
         statement: ``COPY INTO``, ``CREATE [OR REPLACE] TABLE ... AS``, ``CREATE TABLE [IF NOT EXISTS] t
-            (columns)``, or a query.
+            (columns)``, ``DROP TABLE [IF EXISTS] t``, or a query.
         spark: The session to use; the project's own where it is None and one is needed.
 
     Returns:
-        What ``copy_into``, ``create_table_as`` or ``create_table`` return; of a query its rows.
+        What ``copy_into``, ``create_table_as`` or ``create_table`` return; of a query its rows; None of DROP.
 
     Raises:
         SourceError: It is another statement, or has a clause without a counterpart; nothing was changed.
@@ -49,10 +49,14 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
         return copy_into(**copy_arguments(words), spark=spark)
     if words.skip("CREATE"):
         return _create(words, spark)
+    if words.skip("DROP", "TABLE"):
+        may_lack = words.skip("IF", "EXISTS")
+        drop_table(words.dotted(), may_lack=may_lack)
+        return None
     if words.peek() not in QUERIES:
         raise SourceError(
             f"a statement that begins with {words.peek() or 'nothing'} is not carried out here: COPY INTO, "
-            "CREATE TABLE and queries are. Nothing was changed."
+            "CREATE TABLE, DROP TABLE and queries are. Nothing was changed."
         )
     return _with_names(spark).sql(statement.strip().rstrip(";"))
 
