@@ -136,7 +136,7 @@ def test_a_statement_is_read_into_the_arguments_of_the_call():
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV FILEFORMAT = JSON", "FILEFORMAT here"),
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV COPY_OPTIONS ('forced' = 'true')", "no option forced"),
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV COPY_OPTIONS ('force' = 'si')", "'si' is not true or false"),
-        ("DROP TABLE t", "begins with DROP"),
+        ("DELETE FROM t", "begins with DELETE"),
         ("COPY INTO t FROM 'x", "not SQL"),
         ("", "begins with nothing"),
     ],
