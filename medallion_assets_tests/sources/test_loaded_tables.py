@@ -5,11 +5,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from medallion_assets import autoload_to_table, copy_into
+from medallion_assets import Pipeline, autoload_to_table, copy_into, sql
 from medallion_assets.cli import app
 from medallion_assets.operations import OF_DECLARED
 from medallion_assets.reports.show import console
-from medallion_assets_tests.shop import json_lines
+from medallion_assets.sources.errors import SourceError
+from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark
 RESCUING = {"schema_evolution_mode": "rescue", "rescued_data_column": "_rescued_data"}
@@ -87,3 +88,30 @@ def test_verbs_that_need_a_declaration_are_refused_with_what_serves_instead(land
         assert instead.split()[-1] in told
     assert "well" in medallion("doctor", str(lake.root / "default/bronze/t")).output
     assert medallion("history", "default.bronze.nothing").exit_code == 2
+
+
+def test_a_dropped_table_takes_what_belongs_to_it_along_and_is_loaded_anew(
+    landed, medallion, lake, spark, tmp_path, rows_of
+):
+    folder, checkpoint = landed(a__json=json_lines({"id": 1}) + "broken\n"), tmp_path / "checkpoint"
+
+    def load():
+        return autoload_to_table(folder, "json", "web.bronze.t", checkpoint, spark=spark, schema="id INT")
+
+    load()
+    (checkpoint / "mine.txt").write_text("not the load's")
+    assert "dropped" in medallion("sql", "DROP TABLE IF EXISTS web.bronze.t").output
+    assert [file.name for file in checkpoint.iterdir()] == ["mine.txt"]
+    assert not [*lake.root.glob("web/*/t/_delta_log")]
+    assert medallion("sql", "DROP TABLE web.bronze.t").exit_code == 2
+    done = load()
+    assert (done.rows_loaded, done.rows_quarantined) == (1, 1)
+    assert rows_of("web/bronze/t", "SELECT id FROM t") == [{"id": 1}]
+
+
+def test_a_declared_table_is_not_dropped_by_sql(drop, refreshed, rows_of):
+    drop("shop/orders", "a.json", json_lines({"id": 1}))
+    refreshed(orders_of(Pipeline("shop")))
+    with pytest.raises(SourceError, match="medallion reset shop/bronze/orders --yes"):
+        sql("DROP TABLE shop.bronze.orders")
+    assert rows_of("shop/bronze/orders", "SELECT id FROM t") == [{"id": 1}]
