@@ -104,10 +104,11 @@ def test_columns_of_any_name_go_through_rules_duplicates_history_and_sums(refres
         """One row per state of a home."""
         return orders.select(F.lit("x").alias("at_home"), "at", *map(quoted, names))
 
-    @shop.gold()
+    @shop.gold(output_mode="complete", row_count_column="sales_of_text")
     def sums(sales=stream(sales)):
         """One row per text."""
-        return sales.groupBy(F.col("_text")).agg(*(F.max(quoted(n)).alias(n) for n in names if n != "_text"))
+        highest = (F.max(quoted(name)).alias(name) for name in names if name != "_text")
+        return sales.groupBy(F.col("_text")).agg(*highest, F.count("*").alias("sales_of_text"))
 
     for at, version in ((1, "a"), (2, "b")):
         records = [{"id": at, "at": at, **{name: f"{version} {name}" for name in names}}]

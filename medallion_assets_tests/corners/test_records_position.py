@@ -113,7 +113,7 @@ def test_a_lake_of_another_format_or_of_none_is_refused_by_name(tmp_path):
     check_format(tmp_path / "new")
     check_format(tmp_path / "new")
     (tmp_path / "new" / FILE).write_text('{"format": 99}')
-    with pytest.raises(LakeFormatUnknown, match=r"new has tables and is of format 99, .* format 1; nothing"):
+    with pytest.raises(LakeFormatUnknown, match=r"new has tables and is of format 99, .* format 2; nothing"):
         check_format(tmp_path / "new")
     commit_to(tmp_path / "old/shop/bronze/orders", {"run_id": "r"})
     with pytest.raises(LakeFormatUnknown, match=r"the lake at .*/old has tables and says no format"):
