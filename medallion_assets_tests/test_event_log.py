@@ -54,3 +54,16 @@ def test_events_are_kept_as_many_days_as_the_setting_says(lake):
     let_go_of_old(lake)
     kept = log.rows(events_of(lake), 'SELECT "table" AS of FROM t ORDER BY at DESC')
     assert [row["of"] for row in kept] == ["0", "300"]
+
+
+@pytest.mark.spark
+def test_a_damaged_event_log_holds_up_neither_a_run_nor_the_upkeep(lake, drop, refreshed, do):
+    orders, *_ = chain()
+    for name in "ab":
+        drop("shop/orders", f"{name}.json", orders_file((1, 5)))
+        refreshed(orders)
+    newest = max(events_of(lake).glob("_delta_log/*.json"))
+    newest.write_bytes(newest.read_bytes()[:50])
+    assert do("maintain", orders).well
+    drop("shop/orders", "c.json", orders_file((2, 5)))
+    assert refreshed(orders)[0].total("written") == 1

@@ -46,6 +46,18 @@ def test_a_stop_ends_the_stream_though_nothing_ever_landed(lake, no_spark):
     assert list(stream_tables(chosen(PIPELINES, ["school"]), lake, no_spark, 0.05, stop)) == []
 
 
+@pytest.mark.parametrize("record", ["", '{"na', '{"name": "x", "of": "another release"}'])
+def test_a_stream_begins_beside_a_record_that_cannot_be_read(lake, no_spark, record):
+    dead = lake.root / "_streams" / "dead" / "stream.json"
+    dead.parent.mkdir(parents=True)
+    dead.write_text(record)
+    assert streaming.running_streams(lake) == []
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    assert list(stream_tables(chosen(PIPELINES, ["school"]), lake, no_spark, 0.05, stop)) == []
+    assert not dead.exists()
+
+
 def test_each_table_of_a_stream_is_taken_at_the_processing_time_of_its_own(lake, no_spark, monkeypatch):
     stop, taken = threading.Event(), Counter()
     bronze, sales, _ = tables = chain()

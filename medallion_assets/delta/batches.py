@@ -5,6 +5,7 @@ whatever another flow, a person or upkeep wrote on top of it.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -221,8 +222,21 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file so that a reader sees the old one or the new one, whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(".draft")
-    draft.write_text(json.dumps(content, indent=1))
+    with draft.open("w", encoding="utf-8") as whole:
+        whole.write(json.dumps(content, indent=1))
+        whole.flush()
+        # Else a power cut may leave the file under its name, and empty.
+        os.fsync(whole.fileno())
     draft.replace(file)
+
+
+def read_json(file: Path) -> dict[str, Any] | None:
+    """Return what a JSON file of notes says; None where there is none, or it is empty, cut off or altered."""
+    try:
+        said = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return said if isinstance(said, dict) else None
 
 
 def batches_between(path: Path, flow: str, after: int) -> Iterator[Batch]:

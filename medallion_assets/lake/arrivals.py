@@ -1,6 +1,5 @@
 """Landing files on their way in and out: added to the ledger, counted again, and taken away."""
 
-import json
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare.pipeline import declared_beside
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.batches import read_json, write_json
 from medallion_assets.delta.position import position_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import discover
@@ -50,8 +49,7 @@ def is_overdue(table: Table, lake: Lake) -> bool:
 
 def last_pass(table: Table, lake: Lake) -> float:
     """Return when discovery last went over the whole landing zone, in seconds since 1970; 0 for never."""
-    file = lake.state(table, LOOKED)
-    return float(json.loads(file.read_text())["at"]) if file.exists() else 0.0
+    return float((read_json(lake.state(table, LOOKED)) or {}).get("at", 0.0))
 
 
 def take_away(table: Table, lake: Lake) -> None:

@@ -152,8 +152,17 @@ def _rows(
 
 
 def let_go_of_old(lake: Lake) -> None:
-    """Delete events that are older than the setting ``events_days``, and put the small files together."""
-    path = events_of(lake)
+    """Delete events that are older than the setting ``events_days``, and put the small files together.
+
+    A damaged log is told of, and no more: a table's upkeep does not wait for it.
+    """
+    try:
+        _let_go_of_old(lake, events_of(lake))
+    except Exception as problem:
+        logging.getLogger(__name__).warning("%s was not tidied: %s", events_of(lake), problem)
+
+
+def _let_go_of_old(lake: Lake, path: Path) -> None:
     if not log.exists(path):
         return
     first = datetime.now(timezone.utc).date() - timedelta(days=lake.settings.events_days)

@@ -64,9 +64,9 @@ def _of_files(table: Table, lake: Lake, spark: SparkSession) -> Iterator[str]:
         rows = found.pop(path, 0) + sum(row["rows_dropped"] or 0 for row in contents_of)
         if rows > records or (rows < records and not drops):
             differing[path] = records, rows
-    # Accepted deletions are counted by table, not by file.
-    last, missing = newest_batch(table, lake), [records - rows for records, rows in differing.values()]
-    if min(missing, default=0) < 0 or sum(missing) != (last.total_by_hand if last else 0):
+    # Accepted changes by hand are counted by table, not by file.
+    last, missing = newest_batch(table, lake), [records - rows for records, rows in differing.values()] or [0]
+    if min(missing) < 0 < max(missing) or sum(missing) != (last.total_by_hand if last else 0):
         for path, (records, rows) in differing.items():
             yield f"{path} held {records} records when it was loaded, table and quarantine hold {rows}"
     yield from (f"{count} rows say they came from {path}, which the ledger does not know"

@@ -181,8 +181,9 @@ FILE = "_source_file"
 def files_out_of_balance(table: Table, lake: Lake) -> dict[str, int]:
     """Return how many rows of each landing file upstream has more than the table and its quarantine.
 
-    Only of a table whose rows say which file they are of, one for each of upstream. Where duplicates were
-    counted or a rule dropped rows, a file may lack some, and all together as many as that.
+    Only of a table whose rows say which file they are of, by upstream's names, one for each of upstream.
+    Where duplicates were counted or a rule dropped rows, a file may lack some, and all together as many as
+    that; where a person accepted that rows were put in by hand, it may have more.
     """
     last, upstream, version = newest_batch(table, lake), lake.upstream_log(table), position(table, lake)
     simple = table.output_mode == "append" and not (table.flows or table.stateful or table.rows_out == "many")
@@ -191,11 +192,19 @@ def files_out_of_balance(table: Table, lake: Lake) -> dict[str, int]:
         return {}
     by_file = f'SELECT "{FILE}" AS file, count(*) AS n FROM t GROUP BY 1'
     held = f"SELECT source_file AS file, count(*) AS n FROM t WHERE status <> '{REPLAYED}' GROUP BY 1"
-    lacks = Counter({str(row["file"]): int(row["n"]) for row in log.rows_at(upstream, version, by_file)})
+    lacks = Counter({row["file"]: int(row["n"]) for row in log.rows_at(upstream, version, by_file)})
+    known = {*lacks, None}
     for path, sql in ((lake.path(table), by_file), (lake.quarantine(table), held)):
-        lacks.subtract({str(row["file"]): int(row["n"]) for row in log.rows(path, sql)})
-    may_lack = last.total_duplicates + last.total_dropped + last.total_by_hand > 0
-    return {file: n for file, n in sorted(lacks.items()) if n < 0 or (n and not may_lack)}
+        lacks.subtract({row["file"]: int(row["n"]) for row in log.rows(path, sql)})
+    if not known.issuperset(lacks):
+        # A query may give its files other names, or take the column from a table it joins.
+        return {}
+    may_lack = last.total_duplicates + last.total_dropped > 0 or last.total_by_hand > 0
+    may_exceed = last.total_by_hand < 0
+    wrong = {
+        str(file): n for file, n in lacks.items() if (n > 0 and not may_lack) or (n < 0 and not may_exceed)
+    }
+    return dict(sorted(wrong.items()))
 
 
 def _replaces_files(table: Table, lake: Lake) -> bool:

@@ -112,6 +112,15 @@ def _refuse_of_others(table: Table, lake: Lake) -> None:
             "share one can undo each other's entries. Nothing was read or written: declare the table under "
             "another name, or load the other one into a table of another name."
         )
+    # Which layers have a table of the name may be another since the rows were put there.
+    for name in {table.name, f"{table.layer}_{table.name}"} - {quarantine.name}:
+        if table_of_quarantine(former := quarantine.with_name(name)) == table.key:
+            raise CheckpointMismatch(
+                f"{table.key}: its quarantined rows are in {former}, and its quarantine is {quarantine} now, "
+                "since a table of the same name in another layer came or went. Nothing was read or written, "
+                "and nothing is lost: undo that, or move the first folder to the second; where both are "
+                f"there, `medallion full_refresh {table.key}` makes the second whole, and the first can go."
+            )
     # A ledger of its own, once begun, would keep the notebook from its table as well.
     if is_of_notebook(lake.path(table)):
         raise CheckpointMismatch(

@@ -173,7 +173,15 @@ def _recorded(lake: Lake) -> Iterator[tuple[Path, RunningStream]]:
     for found in LOCAL.list(str(lake.root / STREAMS)):
         file = Path(found.path) / "stream.json"
         if LOCAL.stat(str(file)):
-            yield Path(found.path), RunningStream(**json.loads(file.read_text()))
+            yield file.parent, _read(file)
+
+
+def _read(file: Path) -> RunningStream:
+    """Return what a record says; of one that is cut off, or of another release, only its name is known."""
+    try:
+        return RunningStream(**json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return RunningStream(file.parent.name, 0, "", "", {})
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Small frames: of rows that Python holds, and of rows that were computed once and are values since."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -87,6 +88,9 @@ def is_local(frame: DataFrame) -> bool:
 
 ROW_BY_ROW = {"Project", "Filter", "Union", "LogicalRelation", "InMemoryRelation", "LocalRelation", "Range"}
 
+TIME_WORDS = re.compile(r"\b(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+MOST_FIELDS = 1 << 30
+
 
 def is_row_by_row(frame: DataFrame) -> bool:
     """Return true where a frame is made of files row by row, without Python, alike whenever it is computed.
@@ -94,11 +98,18 @@ def is_row_by_row(frame: DataFrame) -> bool:
     To compute such a frame twice costs less than to keep it: a cache takes as long as the write of a table.
     """
     query, jvm = frame._jdf.queryExecution(), frame.sparkSession._jvm
-    patterns: Any = getattr(jvm.org.apache.spark.sql.catalyst.trees, "TreePattern$")  # type: ignore[union-attr]
-    # Each execution has a current time of its own, though Spark calls it deterministic.
-    asks_the_time = query.analyzed().containsPattern(getattr(patterns, "MODULE$").CURRENT_LIKE())
+    trees: Any = jvm.org.apache.spark.sql.catalyst.trees  # type: ignore[union-attr]
+    patterns, asked = getattr(getattr(trees, "TreePattern$"), "MODULE$"), query.analyzed()
+    # Each execution has a current time of its own, though Spark calls it deterministic; and a subquery's
+    # first row may be any row.
+    varies = asked.containsPattern(patterns.CURRENT_LIKE()) or asked.containsPattern(
+        patterns.PLAN_EXPRESSION()
+    )
     plan = query.optimizedPlan()
-    return not asks_the_time and bool(plan.deterministic()) and _nodes(plan) <= ROW_BY_ROW
+    if varies or not plan.deterministic() or not _nodes(plan) <= ROW_BY_ROW:
+        return False
+    # As text, since Spark knows the time that a cast of such a word gives only once it is optimized.
+    return not TIME_WORDS.search(asked.treeString(True, False, MOST_FIELDS, False, False))
 
 
 def _nodes(plan: Any) -> set[str]:

@@ -5,7 +5,7 @@ small JSON file beside its lease names its ledger and its source, relative to it
 """
 
 import hashlib
-import json
+import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.batches import read_json, write_json
 from medallion_assets.settings import USERS, user_of
 from medallion_assets.sources import file_status
 from medallion_assets.sources.known_files import known_files
@@ -87,14 +87,20 @@ def register(reader: Reader, folder: Path) -> None:
         "bad_records": reader.bad_records,
     }
     file = folder / f"{hashlib.sha256(ledger.encode()).hexdigest()[:16]}.json"
-    if not file.exists() or json.loads(file.read_text()) != said:
+    if read_json(file) != said:
         write_json(file, said)
 
 
 def readers_in(lake: Path) -> Iterator[Reader]:
-    """Return every reader that is registered in a lake."""
+    """Return every reader that is registered in a lake.
+
+    Raises:
+        ValueError: What one of them reads cannot be told, until its table runs again.
+    """
     for file in lake.glob(f"*/_state/*/*/{READERS}/*.json"):
-        said = json.loads(file.read_text())
+        said = read_json(file)
+        if said is None:
+            raise ValueError(f"{file} is empty, cut off or altered")
         ledger, location = (
             said[n] if is_object(said[n]) else os.path.normpath(file.parent / said[n])
             for n in ("ledger", "location")
@@ -127,7 +133,13 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     files = {address(root, row["path"]): row for row in rows}
     due = {path for path, row in files.items() if is_still(path, row["size"], row["create_time"])}
     registered = chain.from_iterable(readers_in(each) for each in lakes_beside(lake))
-    for reader in {r.ledger: r for r in (*declared, *registered)}.values():
+    try:
+        readers = {reader.ledger: reader for reader in (*declared, *registered)}
+    except ValueError as problem:
+        told = "%s cleans nothing yet: %s; its own table writes it anew when it runs next"
+        logging.getLogger(__name__).warning(told, place.key, problem)
+        return 0
+    for reader in readers.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
     archived = [_archived(path, row, place.source, root) for path, row in files.items() if path in due]

@@ -13,7 +13,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import LANDING, UPSTREAM, newest_flows, table_of_quarantine, write_json
+from medallion_assets.delta.batches import (
+    LANDING,
+    UPSTREAM,
+    newest_flows,
+    read_json,
+    table_of_quarantine,
+    write_json,
+)
 from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
@@ -113,16 +120,15 @@ def remember(place: LoadTarget, file: Path) -> None:
     # A path the call gave relative to its own folder has to serve from any.
     source = {**asdict(place.source), "path": str(place.landing)}
     told = {"source": source, "state": os.path.relpath(place.state, file.parent)}
-    if not file.exists() or json.loads(file.read_text("utf-8")) != json.loads(json.dumps(told)):
+    if read_json(file) != json.loads(json.dumps(told)):
         write_json(file, told)
 
 
 def remembered(named: NamedTable, lake: Path) -> LoadTarget | None:
     """Return where a table was last loaded from; None where no call of this release loaded it."""
     file = named.lease(lake).with_name(LOADED_FROM)
-    if not file.exists():
+    if (told := read_json(file)) is None:
         return None
-    told = json.loads(file.read_text("utf-8"))
     options: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in told["source"].items()}
     source = Source(**options)
     return named.place(lake, Path(os.path.normpath(file.parent / told["state"])), source)

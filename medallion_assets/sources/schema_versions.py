@@ -1,6 +1,5 @@
 """A schema's versions as files, and what a Delta table is told before new columns or types are written."""
 
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.batches import read_json, write_json
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import BatchRefused
@@ -27,9 +26,9 @@ def newest(folder: Path) -> StructType | None:
 
 
 def versions(folder: Path) -> list[dict[str, Any]]:
-    """Return every version's file, oldest first."""
+    """Return every version's file that can be read, oldest first."""
     files = sorted(folder.glob("*.json"), key=lambda f: int(f.stem)) if folder.is_dir() else []
-    return [json.loads(file.read_text()) for file in files]
+    return [said for file in files if (said := read_json(file))]
 
 
 def write_version(

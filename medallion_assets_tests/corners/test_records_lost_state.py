@@ -12,11 +12,12 @@ from deltalake import DeltaTable
 
 from medallion_assets.declare import Pipeline
 from medallion_assets.delta import log
+from medallion_assets.lake.arrivals import last_pass
 from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import values_conserved
 from medallion_assets.sources import copy_into, file_status, loaders
-from medallion_assets_tests.shop import json_lines, orders_of
+from medallion_assets_tests.shop import json_lines, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
 
@@ -211,3 +212,33 @@ def test_a_file_that_a_call_put_off_stays_unknown_where_that_call_died_after_its
     with lakehouse_here.crash_at(1):
         copy(files=["b.json"])
     assert ids(copy()) == [1, 2]
+
+
+def test_notes_that_a_power_cut_emptied_are_written_anew_and_no_file_is_cleaned_before(
+    drop, refreshed, lake, spark, rows_of, tmp_path
+):
+    away = {"clean_source": "MOVE", "clean_source_retention_days": 0}
+    away["clean_source_move_destination"] = str(tmp_path / "old")
+    orders = orders_of(Pipeline("shop"), schema="", backfill_interval="1 hour", **away)
+
+    def landed(number):
+        drop("shop/orders", f"{number}.json", orders_file((number, 5)))
+        zone = drop("web", f"{number}.json", orders_file((number, 5))).parent
+        return refreshed(orders), copy_into("copied", zone, "json", spark=spark)
+
+    def moved():
+        return len(list((tmp_path / "old").glob("*.json")))
+
+    landed(1)
+    assert moved() == 1
+    notes = [*lake.root.rglob("_state/**/*.json"), *lake.root.rglob("_ledger/**/holder.json")]
+    notes = [note for note in notes if not {"_delta_log", "stream", "checkpoint"} & {*note.parts}]
+    assert {"readers", "schemas"} <= {note.parent.name for note in notes}
+    for note in notes:
+        note.write_bytes(b"")
+    assert last_pass(orders, lake) == 0
+    landed(2)
+    assert moved() == 1
+    landed(3)
+    assert moved() == 3
+    assert [len(rows_of(key)) for key in (orders.key, "default/bronze/copied")] == [3, 3]

@@ -78,6 +78,30 @@ def test_a_row_of_one_file_that_stands_for_a_lost_one_of_another_closes_the_gate
     assert rows_of("shop/silver/sales", "SELECT id FROM t") == [{"id": 1}]
 
 
+@pytest.mark.parametrize("file", ["_source_file", "concat('eu/', _source_file)"])
+def test_rows_put_in_by_hand_and_files_under_other_names_leave_the_gate_open(
+    drop, refreshed, do, lake, spark, rows_of, file
+):
+    shop = Pipeline("shop")
+    orders = orders_of(shop)
+
+    @shop.silver(expectations=[ABOVE_ZERO], write_audit_publish=True)
+    def sales(orders=stream(orders)):
+        """One row per sale, with its file as the query calls it."""
+        return orders.select("id", "total", F.expr(file).alias("_source_file"))
+
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, -1)))
+    refreshed(orders, sales)
+    for table in (orders, sales):
+        again = f"SELECT * FROM delta.`{lake.path(table)}` WHERE id = 1 LIMIT 1"
+        spark.sql(f"INSERT INTO delta.`{lake.path(table)}` {again}")
+        assert do("accept_changes", table, why="a test").found == {"rows": -1}
+    assert do("audit", orders).well
+    drop("shop/orders", "b.json", orders_file((3, 9)))
+    refreshed(orders, sales)
+    assert rows_of("shop/silver/sales", "SELECT id FROM t ORDER BY id") == [{"id": i} for i in (1, 1, 1, 3)]
+
+
 @pytest.mark.parametrize("at", ["staged", "append_refused", "append"])
 def test_a_gated_batch_that_dies_is_taken_again_by_the_next_run(
     drop, refreshed, do, rows_of, monkeypatch, at

@@ -12,6 +12,7 @@ from benchmarks.loaders import compare
 from medallion_assets.declare import Pipeline, expect, stream
 from medallion_assets.declare.errors import CheckpointMismatch
 from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import refresh
 from medallion_assets.sources import autoload_to_table, copy_into, create_table_as
 from medallion_assets.sources import file_status as outcomes
@@ -243,6 +244,12 @@ def test_two_tables_never_share_a_quarantine(landed, autoload, refused, lake, sp
     assert refresh(t, lake, lambda: spark).total("quarantined") == 1
     with pytest.raises(SourceError, match=r"holds records of web/silver/t, .* another name"):
         autoload(landed(**{"n/b.json": "broken too"}) / "n", "json")
-    assert lake.quarantine(t).name == "t"
+    former = lake.quarantine(t)
+    assert former.name == "t"
     assert lake.quarantine(orders_of(web, name="t")).name == "t"
     assert lake.quarantine(t).name == "silver_t"
+    with pytest.raises(CheckpointMismatch, match=r"its quarantined rows are in .*/t, and .*/silver_t now"):
+        refresh(t, lake, lambda: spark)
+    former.rename(lake.quarantine(t))
+    assert refresh(t, lake, lambda: spark).skipped
+    assert balance(t, lake).holds
