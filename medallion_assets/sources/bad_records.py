@@ -1,17 +1,17 @@
 """Bad records as files beside the quarantine, a folder for each micro-batch, and their reader."""
 
-from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import no_pattern
 from medallion_assets.session import start_session
 from medallion_assets.session.frames import frame_of
 from medallion_assets.settings import current_settings, user_of
-from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.storage import storage_of
 
@@ -19,18 +19,17 @@ FOLDER = "bad_records"
 COLUMNS = "path STRING, record STRING, reason STRING"
 
 
-def write_bad_records(
-    bad: DataFrame, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
-) -> None:
+def write_bad_records(bad: DataFrame, place: LoadTarget, transaction: Transaction) -> None:
     """Write ``<bad_records_path>/<batch>/bad_records/part-*``: JSON lines of path, record and reason.
 
-    The batch's folder is named by when discovery saw its last file (``yyyyMMddTHHmmss``), the user's schema
-    where there is one, the table, and the version of the ledger the batch ends at: no other batch writes it,
-    and the same batch, taken again after a crash, writes it anew.
+    The batch's folder is named by when its last files entered the ledger (``yyyyMMddTHHmmss``), the user's
+    schema where there is one, the table, and the version of the ledger the batch ends at: no other batch
+    writes it, and the same batch, taken again after a crash, writes it anew, whichever of its files are left.
     """
-    seen = max(file.discovered_at for file in files)
+    committed = next(log.newest_commits(place.ledger, transaction.version))["timestamp"]
+    seen = datetime.fromtimestamp(committed / 1000, timezone.utc)
     owner = ".".join(filter(None, (user_of(place.path.parents[2]), *place.key.split("/"))))
-    batch = f"{seen:%Y%m%dT%H%M%S}-{owner}-{transaction.batch_id}"
+    batch = f"{seen:%Y%m%dT%H%M%S}-{owner}-{transaction.version}"
     # A relative path lies in the pipeline's folder of the lake.
     target = place.path.parent.parent / place.source.bad_records_path / batch / FOLDER
     told = bad.selectExpr("_source_file AS path", "_raw AS record", "_reason AS reason")

@@ -189,7 +189,7 @@ def load_whole(
             facts={**known.facts, "schema": fact_of(place.state / "schemas")},
         )
         if loaded.malformed:
-            write_malformed(records, files, place, transaction)
+            write_malformed(records, place, transaction)
         ready_for(spark, place.path, growth, source)
         return replace(loaded, counts=write(_rows(records, source, transaction), loaded))
     finally:

@@ -29,7 +29,6 @@ from medallion_assets.sources.formats.json_rows import judged_texts
 from medallion_assets.sources.formats.json_values import as_read
 from medallion_assets.sources.formats.parsed_files import JUDGED, Parsed
 from medallion_assets.sources.formats.parsed_frames import TEXTS, finished, stored_columns
-from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.partitions import own_columns, with_partitions
@@ -45,15 +44,13 @@ def refuse_malformed(records: DataFrame, source: Source) -> None:
         raise MalformedRecord(source.name, first["_source_file"], first["_reason"], first["_raw"] or "")
 
 
-def write_malformed(
-    records: DataFrame, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
-) -> None:
+def write_malformed(records: DataFrame, place: LoadTarget, transaction: Transaction) -> None:
     """Write malformed records to where the source wants them besides the table."""
     source = place.source
     bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file")
     bad = bad if is_local(bad) else bad.persist()
     if source.bad_records_path and source.malformed != "DROPMALFORMED":
-        write_bad_records(bad, files, place, transaction)
+        write_bad_records(bad, place, transaction)
     if source.malformed == "QUARANTINE":
         entries = from_records(bad, transaction.version, transaction.run_id)
         append(entries, place.quarantine, transaction.of_quarantine)
