@@ -53,12 +53,19 @@ def tables_of(names: list[str]) -> list[Table]:
         refuse(" ".join(str(error).split()))
 
 
-def tables_at(names: list[str]) -> list[tuple[Table, Lake]]:
-    """Return ``tables_of``, each with its lake; a name may be that of a table a notebook's load fills."""
-    loaded = {table.key: (table, lake) for table, lake in loaded_tables(the_lake())} if names else {}
-    keys = {name: key for name in names if (key := _key_of(name)) in loaded and not _is_declared(name, key)}
+def tables_at(names: list[str], every: bool = False) -> list[tuple[Table, Lake]]:
+    """Return ``tables_of``, each with its lake; a name may be that of a table a notebook's load fills.
+
+    Args:
+        names: Pipelines and tables.
+        every: No name means the tables that loads fill as well, also where no pipeline is declared.
+    """
+    asks = bool(names) or every
+    loaded = {table.key: (table, lake) for table, lake in loaded_tables(the_lake())} if asks else {}
+    found = {name: _key_of(name) for name in names} or {key: key for key in loaded}
+    keys = {name: key for name, key in found.items() if key in loaded and not _is_declared(name, key)}
     others = [name for name in names if name not in keys]
-    declared = tables_of(others) if others or not names else []
+    declared = tables_of(others) if others or not (names or (keys and _is_no_project())) else []
     return [
         *((table, the_lake()) for table in declared),
         *(loaded[key] for key in dict.fromkeys(keys.values())),
@@ -82,6 +89,13 @@ def declared_or(name: str) -> Table | str:
     except (UnknownTable, NoPipelines):
         return name
     return found[0] if [t.key for t in found] == [name.replace(".", "/")] else name
+
+
+def _is_no_project() -> bool:
+    try:
+        return not project_pipelines()
+    except NoPipelines:
+        return True
 
 
 def _is_declared(name: str, key: str) -> bool:
@@ -112,7 +126,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
 ) -> None:
     """Show every table: its version, rows, quarantine, last run and checks."""
-    found = [one for table, lake in tables_at(names or []) for one in statuses([table], lake)]
+    found = [one for table, lake in tables_at(names or [], True) for one in statuses([table], lake)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:

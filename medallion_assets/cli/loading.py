@@ -102,7 +102,7 @@ Where = Annotated[str, typer.Option(help="SQL over the quarantine's columns.")]
 @quarantine.command("list")
 def list_counts(names: Names = None) -> None:
     """Quarantined rows by table and rule."""
-    counts = [row for table, lake in tables_at(names or []) for row in quarantine_counts(table, lake)]
+    counts = [row for table, lake in tables_at(names or [], True) for row in quarantine_counts(table, lake)]
     show.table("Quarantine", counts)
 
 

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -15,6 +16,7 @@ from medallion_assets.declare.table import Layer, OutputMode, Read, RowsOut, Tab
 from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_work, with_warnings
 from medallion_assets.delta.comments import comments_of
 from medallion_assets.sources import Source
+from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import source_of
 from medallion_assets.sources.quarantine import JOIN, KEY
 
@@ -211,7 +213,17 @@ def _source(name: str, options: dict[str, Any], defaults: Mapping[str, Any] | No
         raise DeclarationError(
             f"source {name!r} has no format: give format='json', 'csv', 'parquet' or another"
         )
-    return source_of(name, source_format, options.get("path", ""), others, defaults)
+    try:
+        return source_of(name, source_format, options.get("path", ""), others, defaults)
+    except SourceError as error:
+        raise SourceError(f"{_caller()}: landing zone {name!r}: {error}") from error
+
+
+def _caller() -> str:
+    """Return the file and line of the declaration that calls the package."""
+    engine = Path(__file__).parent
+    outside = (frame for frame in inspect.stack(0) if Path(frame.filename).parent != engine)
+    return next((f"{frame.filename}:{frame.lineno}" for frame in outside), "")
 
 
 def _place(query: Query) -> str:

@@ -12,7 +12,15 @@ from medallion_assets.delta.batches import FLOW, FLOWS, REPROCESSED, newest_flow
 from medallion_assets.delta.commit import Transaction, commit_nothing
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake, sole_writer
-from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many, refused
+from medallion_assets.operations.requests import (
+    Spark,
+    VerbRequest,
+    VerbResult,
+    downstream_of,
+    many,
+    refused,
+    was,
+)
 from medallion_assets.quarantine.choice import discard as given_up
 from medallion_assets.replay.replay import replay as taken_again
 from medallion_assets.runs.run import refresh
@@ -131,7 +139,7 @@ def replay(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Verb
     done = taken_again(table, lake, spark(), request.choice, request.fix, request.run_id, request.dry_run)
     if not done.tried:
         return VerbResult(table.key, "nothing to do: no open quarantined row matches the filter")
-    word = "would be" if request.dry_run else "were"
+    word = "would be" if request.dry_run else was(done.tried)
     words = f"{many(done.tried, 'row')} {word} judged again: {done.written} written"
     words += f", {done.still_open} still quarantined"
     words += f", {done.duplicates} duplicates of rows in the table" if done.duplicates else ""
@@ -167,6 +175,6 @@ def discard(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Ver
     if not held_rows(lake.quarantine(table)):
         return VerbResult(table.key, "nothing to do: its quarantine is empty")
     count = given_up(table, lake, spark(), request.choice, request.why, request.dry_run)
-    word = "would be" if request.dry_run else "were"
-    words = f"{many(count, 'row')} {word} discarded: {request.why}; they stay in quarantine and are counted"
+    word = "would be" if request.dry_run else was(count)
+    words = f"{many(count, 'row')} {word} discarded: {request.why}; what is discarded stays and is counted"
     return VerbResult(table.key, words, "its quarantine", "its quarantine", (), True, {"discarded": count})

@@ -82,6 +82,11 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def was(count: int) -> str:
+    """Return ``was`` for one of a thing, ``were`` for others."""
+    return "was" if count == 1 else "were"
+
+
 def tables_downstream(table: Table) -> list[Table]:
     """Return every table that reads this one, directly or through others, of whichever pipeline."""
     reached: dict[str, Table] = {}

@@ -176,7 +176,7 @@ WHERE run_id = '{run_id}' ORDER BY source_file, position LIMIT 3
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """One table's part of a run.
 
@@ -193,6 +193,10 @@ class Outcome:
     balance: Balance | None
     verdicts: tuple[Verdict, ...] = ()
     error: str = ""
+
+    def __repr__(self) -> str:
+        """Return a line for a notebook's cell: the whole declaration would fill the page."""
+        return f"<{self.table.key}: {self.error or self.balance}>"
 
     @property
     def is_well(self) -> bool:

@@ -13,7 +13,7 @@ from medallion_assets.session import start_session
 from medallion_assets.session.frames import frame_of
 from medallion_assets.settings import current_settings, user_of
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.storage import storage_of
+from medallion_assets.storage import port, storage_of
 
 FOLDER = "bad_records"
 COLUMNS = "path STRING, record STRING, reason STRING"
@@ -42,17 +42,20 @@ def bad_records(folder: str | Path, spark: SparkSession | None = None) -> DataFr
     ``bad_records(folder).groupBy("path", "reason").count()`` are their statistics.
 
     Args:
-        folder: The path, absolute or from the working folder; a relative ``bad_records_path`` lies in
-            ``<lake>/<pipeline>``.
+        folder: The ``bad_records_path`` as loads or declarations have it: a relative one is looked for in
+            the working folder and in the folder of each pipeline in the lake, where loads put it.
         spark: The session to use; the project's own is started where it is None.
 
     Returns:
         ``path`` (the landing file), ``record`` (its text), ``reason`` and ``batch`` (the batch's folder), all
         STRING.
     """
-    session = spark or start_session(current_settings())
-    storage = storage_of(str(folder))
-    batches = [f"{batch.path}/{FOLDER}" for batch in storage.list(str(Path(folder).absolute()))]
+    settings, storage = current_settings(), storage_of(str(folder))
+    session = spark or start_session(settings)
+    pipelines = [Path(each.path) for each in storage.list(str(settings.lake)) if each.kind == port.FOLDER]
+    # An absolute folder stays what it is, whatever it is joined to.
+    places = {str(place / folder) for place in (Path.cwd(), *pipelines)}
+    batches = [f"{batch.path}/{FOLDER}" for place in sorted(places) for batch in storage.list(place)]
     written = [no_pattern(path) for path in batches if storage.stat(path)]
     if not written:
         return frame_of(session, [], f"{COLUMNS}, batch STRING")

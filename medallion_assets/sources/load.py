@@ -5,10 +5,12 @@ every file beside it would wait with it for ever.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -19,7 +21,8 @@ from medallion_assets.delta.names import among
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of, is_as_counted
-from medallion_assets.sources.errors import UnreadableFile, first_line
+from medallion_assets.sources.errors import BatchRefused, NewColumns, UnreadableFile, first_line
+from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
@@ -229,3 +232,41 @@ def _query_columns(source: Source, columns: Sequence[str], kept: frozenset[str] 
     """Return what a batch's query did with the columns of its records; a select list computes them all."""
     passed = frozenset({source.rescued}) if source.select else kept
     return QueryColumns(frozenset(columns), passed, source.rescued)
+
+
+def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
+    """Raise where rows have columns the table lacks, and the source's mode says that none may join.
+
+    Raises:
+        NewColumns: There are some; nothing was written.
+    """
+    if place.source.evolution != "failOnNewColumns" or not log.exists(place.path):
+        return
+    there = {name.lower() for name, _ in log.schema(place.path)}
+    new = {f.name: f.dataType.simpleString() for f in rows.schema.fields if f.name.lower() not in there}
+    added = {name: kind for name, kind in new.items() if not OURS.fullmatch(name)}
+    if added:
+        raise NewColumns(place.source.name, added, [place.source.path])
+
+
+@contextmanager
+def types_told(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
+    """Write rows in the block, and say in words which of their columns have other types than the table's.
+
+    Raises:
+        BatchRefused: Some have; nothing was written.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != "DELTA_FAILED_TO_MERGE_FIELDS":
+            raise
+        there = {f.name.lower(): f.dataType.simpleString() for f in log.spark_schema(place.path).fields}
+        now = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
+        differ = [n for n, kind in now.items() if there.get(n.lower(), kind) != kind]
+        told = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
+        raise BatchRefused(
+            f"{place.key}: {told}. Nothing was written, and the files wait for the next call: cast the "
+            "column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT out, so that "
+            "files are read with the table's types."
+        ) from error

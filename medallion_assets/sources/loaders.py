@@ -25,11 +25,10 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
-from medallion_assets.sources.errors import NewColumns, TableLost
-from medallion_assets.sources.evolution import OURS
+from medallion_assets.sources.errors import TableLost
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
-from medallion_assets.sources.load import catch_up, files_of, load_files
+from medallion_assets.sources.load import catch_up, files_of, load_files, refuse_new_columns, types_told
 from medallion_assets.sources.load_records import Loaded, look_ahead
 from medallion_assets.sources.load_target import (
     LOADED_FROM,
@@ -215,21 +214,6 @@ def _stream(
     run_streaming_query(rows, write, Query(checkpoint, place.key))
 
 
-def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
-    """Raise where rows have columns the table lacks, and the source's mode says that none may join.
-
-    Raises:
-        NewColumns: There are some; nothing was written.
-    """
-    if place.source.evolution != "failOnNewColumns" or not log.exists(place.path):
-        return
-    there = {name.lower() for name, _ in log.schema(place.path)}
-    new = {f.name: f.dataType.simpleString() for f in rows.schema.fields if f.name.lower() not in there}
-    added = {name: kind for name, kind in new.items() if not OURS.fullmatch(name)}
-    if added:
-        raise NewColumns(place.source.name, added, [place.source.path])
-
-
 def _commit(
     spark: SparkSession,
     place: LoadTarget,
@@ -260,7 +244,8 @@ def _commit(
     if rows is None:
         commit_nothing(spark, place.path, stamped)
     else:
-        append(rows, place.path, stamped, replace_where=replace_where)
+        with types_told(rows, place):
+            append(rows, place.path, stamped, replace_where=replace_where)
     return {}
 
 

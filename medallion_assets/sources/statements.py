@@ -54,9 +54,10 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
         drop_table(words.dotted(), may_lack=may_lack)
         return None
     if words.peek() not in QUERIES:
+        named = " Tables are named pipeline.layer.table in every statement." if words.peek() == "USE" else ""
         raise SourceError(
             f"a statement that begins with {words.peek() or 'nothing'} is not carried out here: COPY INTO, "
-            "CREATE TABLE, DROP TABLE and queries are. Nothing was changed."
+            f"CREATE TABLE, DROP TABLE and queries are.{named} Nothing was changed."
         )
     return _with_names(spark).sql(statement.strip().rstrip(";"))
 

@@ -16,9 +16,10 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.fetched import at_hand, fetched_in
 from medallion_assets.sources.ledger import ADMITTED, Entry
+from medallion_assets.sources.load import refuse_new_columns
 from medallion_assets.sources.load_records import noting_nothing, records_with_schema
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.sources.loaders import chosen_paths, refuse_new_columns
+from medallion_assets.sources.loaders import chosen_paths
 from medallion_assets.sources.quarantine import OF_REFUSED
 from medallion_assets.sources.staging import Staging
 

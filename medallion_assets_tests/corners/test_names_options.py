@@ -289,3 +289,9 @@ def test_the_notebooks_loader_takes_the_options_its_readers_type(landed, lake, s
     os.utime(folder / "b.json")
     done = autoload_to_table(folder, "json", "t", tmp_path / "c", spark=spark, **options)
     assert {(row["time"], row["new"]) for row in rows(done)} == {(1.5, None), (2.5, "1")}
+
+
+def test_a_misspelt_option_of_a_landing_zone_is_told_with_the_line_it_stands_in():
+    where = r"test_names_options\.py:\d+: landing zone 'orders': no option is called schemaHint"
+    with pytest.raises(SourceError, match=where):
+        Pipeline("shop").landing("orders", format="json", schemaHint="id INT")

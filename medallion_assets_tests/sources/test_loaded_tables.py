@@ -9,7 +9,7 @@ from medallion_assets import Pipeline, autoload_to_table, copy_into, sql
 from medallion_assets.cli import app
 from medallion_assets.operations import OF_DECLARED
 from medallion_assets.reports.show import console
-from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.errors import BatchRefused, SourceError
 from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark
@@ -24,7 +24,7 @@ def medallion(lake, monkeypatch, spark):
 
 
 def test_rescued_fields_of_a_loaded_table_go_into_their_columns_and_bad_records_are_replayed(
-    lake, landed, medallion, tmp_path, rows_of, spark
+    lake, landed, medallion, tmp_path, rows_of, spark, monkeypatch
 ):
     folder = landed(a__json=json_lines({"id": 1, "tip": 2}) + "broken\n")
 
@@ -50,9 +50,14 @@ def test_rescued_fields_of_a_loaded_table_go_into_their_columns_and_bad_records_
     assert "rescued fields of 1 row were moved" in medallion(*replay, "--reason", "rescued").output
     assert "broken" in medallion("quarantine", "show", "web.bronze.orders").output
     fixed = medallion(*replay, "--fix", 'row = \'{"id": 3, "tip": 9}\'')
-    assert "1 row were judged again: 1 written" in fixed.output, fixed.output
+    assert "1 row was judged again: 1 written" in fixed.output, fixed.output
     found = rows_of("web/bronze/orders", "SELECT id, tip FROM t ORDER BY id")
     assert [tuple(row.values()) for row in found] == [(1, 2), (2, 3), (3, 9)]
+    monkeypatch.delenv("MEDALLION_PIPELINES")
+    monkeypatch.chdir(tmp_path)
+    assert "web/bronze/orders" in medallion("status").output, (
+        "outside of a project, loaded tables are all there are"
+    )
     told = json.loads(medallion("status", "web.bronze.orders", "--json").output)
     assert (told[0]["rows"], told[0]["quarantined"], told[0]["checks"]["conservation"]) == (3, 0, "passed")
     assert "every record is accounted for" in medallion("audit", "web.bronze.orders").output
@@ -115,3 +120,12 @@ def test_a_declared_table_is_not_dropped_by_sql(drop, refreshed, rows_of):
     with pytest.raises(SourceError, match="medallion reset shop/bronze/orders --yes"):
         sql("DROP TABLE shop.bronze.orders")
     assert rows_of("shop/bronze/orders", "SELECT id FROM t") == [{"id": 1}]
+
+
+def test_a_select_list_of_other_types_than_the_table_has_is_refused_in_words(landed, lake, spark):
+    folder = landed(a__csv="id,city\n1,Oslo\n")
+    sql("CREATE TABLE web.bronze.typed (id INT, city STRING) USING DELTA", spark=spark)
+    copying = "COPY INTO web.bronze.typed FROM (SELECT {}, city FROM '{}') FILEFORMAT = CSV"
+    with pytest.raises(BatchRefused, match=r"id is string, and int in the table.*cast the column"):
+        sql(copying.format("id", folder), spark=spark)
+    assert sql(copying.format("CAST(id AS INT) AS id", folder), spark=spark).num_affected_rows == 1

@@ -173,6 +173,14 @@ def test_a_bad_records_path_has_a_folder_for_each_batch_beside_the_corrupt_colum
     assert bad_records(tmp_path / "none", spark).columns == found.columns
 
 
+def test_bad_records_are_found_by_the_path_the_load_was_given(
+    landed, autoload, spark, lake, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    autoload(landed(a__json='{"id": 1}\nbroken\n'), "json", bad_records_path="bad")
+    assert [row["record"] for row in bad_records("bad", spark).collect()] == ["broken"]
+
+
 PLACED = {
     "lines.json": ('{"id": 1}\n\nbroken\n{"id": 2}\r\nbroken\n', ["line 3", "line 5"]),
     "pretty.json": ('[{"id": 1},\n {"id": 2}]\n{"id":', ["record 3"]),
