@@ -26,7 +26,8 @@ def write_bad_records(bad: DataFrame, place: LoadTarget, transaction: Transactio
     schema where there is one, the table, and the version of the ledger the batch ends at: no other batch
     writes it, and the same batch, taken again after a crash, writes it anew, whichever of its files are left.
     """
-    committed = next(log.newest_commits(place.ledger, transaction.version))["timestamp"]
+    # An entry of the log that is gone must not keep the batch from being written.
+    committed = next(log.newest_commits(place.ledger, transaction.version), {}).get("timestamp", 0)
     seen = datetime.fromtimestamp(committed / 1000, timezone.utc)
     owner = ".".join(filter(None, (user_of(place.path.parents[2]), *place.key.split("/"))))
     batch = f"{seen:%Y%m%dT%H%M%S}-{owner}-{transaction.version}"
