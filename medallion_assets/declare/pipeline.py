@@ -123,7 +123,8 @@ class Pipeline:
             p.name for p in inspect.signature(self.declare).parameters.values() if p.kind is p.KEYWORD_ONLY
         ]
         refuse_unknown(f"{self.name}.{layer}(...)", options, known)
-        return lambda query: self.declare(layer, query, **options)
+        given = {name: value for name, value in options.items() if value is not None}
+        return lambda query: self.declare(layer, query, **given)
 
     def flow(self, into: Table) -> Callable[[Query], Table]:
         """Declares a further stream into a table, with its own checkpoint and the table's rules.
@@ -214,7 +215,7 @@ def _source(name: str, options: dict[str, Any], defaults: Mapping[str, Any] | No
             f"source {name!r} has no format: give format='json', 'csv', 'parquet' or another"
         )
     try:
-        return source_of(name, source_format, options.get("path", ""), others, defaults)
+        return source_of(name, source_format, options.get("path") or "", others, defaults)
     except SourceError as error:
         raise SourceError(f"{_caller()}: landing zone {name!r}: {error}") from error
 

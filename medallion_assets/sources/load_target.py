@@ -147,7 +147,8 @@ def source_of(
         name: The table's name, for messages.
         source_format: As the caller spells it.
         path: Where the files are.
-        options: Those of ``Source``, the format's reader options, and both as ``option_names`` has them.
+        options: Those of ``Source``, the format's reader options, and both as ``option_names`` has them;
+            one that is None counts as not given.
         defaults: Options of ``Source`` that hold where ``options`` says nothing of them.
 
     Raises:
@@ -155,7 +156,8 @@ def source_of(
     """
     keywords = Source.__dataclass_fields__
     spelled = {"binaryfile": "binaryFile"}.get(source_format.lower(), source_format.lower())
-    given = {**(defaults or {}), **translated(spelled, options, keywords)}
+    told = {name: value for name, value in options.items() if value is not None}
+    given = {**(defaults or {}), **translated(spelled, told, keywords)}
     readers = {**given.pop("reader_options", {}), **{k: v for k, v in given.items() if k not in keywords}}
     ours = {k: v for k, v in given.items() if k in keywords}
     return Source(name, spelled, path, reader_options=readers, **ours)  # type: ignore[arg-type]

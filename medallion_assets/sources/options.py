@@ -1,24 +1,18 @@
 """What a bronze table may ask of its landing zone; names and meanings follow Auto Loader."""
 
 import re
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from typing import Literal
 
 import sqlglot
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.sources.errors import SourceError, seconds_of
-from medallion_assets.sources.option_names import MALFORMED
+from medallion_assets.sources.option_names import MALFORMED, refused, wrong_with_reader
 from medallion_assets.sources.select_list import select_problems
 from medallion_assets.sources.walking import location_of
-
-if TYPE_CHECKING:
-    pass
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Literal
-
-from medallion_assets.sources.option_names import refused, wrong_with_reader
 
 EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
 CLEANING = ("OFF", "MOVE", "DELETE")

@@ -1,6 +1,8 @@
 """Options and statements under the names people know mean ours, or are refused with the reason."""
 
+import inspect
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -295,3 +297,24 @@ def test_a_misspelt_option_of_a_landing_zone_is_told_with_the_line_it_stands_in(
     where = r"test_names_options\.py:\d+: landing zone 'orders': no option is called schemaHint"
     with pytest.raises(SourceError, match=where):
         Pipeline("shop").landing("orders", format="json", schemaHint="id INT")
+
+
+OPTIONS_OF_A_TABLE = [
+    parameter.name
+    for parameter in inspect.signature(Pipeline.declare).parameters.values()
+    if parameter.kind is parameter.KEYWORD_ONLY
+]
+
+
+def test_an_option_given_as_none_counts_as_not_given():
+    shop, plain = Pipeline("shop"), Pipeline("shop")
+    options = [field.name for field in fields(Source) if field.name not in ("name", "format")]
+    zone = shop.landing("orders", format="json", **dict.fromkeys(options))
+    assert zone == plain.landing("orders", format="json")
+
+    def orders(files=zone):
+        """One row per order."""
+        return files
+
+    told = shop.bronze(**dict.fromkeys(OPTIONS_OF_A_TABLE))(orders)
+    assert told == plain.bronze()(orders)
