@@ -5,7 +5,6 @@ whatever another flow, a person or upkeep wrote on top of it.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from medallion_assets.delta import log
 from medallion_assets.delta.changes import rows_written
 from medallion_assets.delta.commit import BEFORE, Transaction
+from medallion_assets.storage.locations import LOCAL
 
 FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"
@@ -220,14 +220,7 @@ def _filled(metadata: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, d
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file so that a reader sees the old one or the new one, whole."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".draft")
-    with draft.open("w", encoding="utf-8") as whole:
-        whole.write(json.dumps(content, indent=1))
-        whole.flush()
-        # Else a power cut may leave the file under its name, and empty.
-        os.fsync(whole.fileno())
-    draft.replace(file)
+    LOCAL.put(str(file), json.dumps(content, indent=1).encode())
 
 
 def read_json(file: Path) -> dict[str, Any] | None:

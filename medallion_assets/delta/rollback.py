@@ -7,7 +7,6 @@ with whatever rules, versions and upstream there are by then.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import BEFORE, PENDING, Transaction, signed
 from medallion_assets.delta.errors import LakeFormatUnknown
+from medallion_assets.storage.locations import LOCAL
 
 ROLLED_BACK = "rolled_back"
 
@@ -79,10 +79,7 @@ def check_format(root: Path) -> None:
     """
     file = root / FILE
     if not file.exists() and not any(root.glob("*/*/*/_delta_log")):
-        root.mkdir(parents=True, exist_ok=True)
-        draft = root / f".{FILE}.{os.getpid()}"
-        draft.write_text(json.dumps({"format": FORMAT}))
-        draft.replace(file)
+        LOCAL.create(str(file), json.dumps({"format": FORMAT}).encode())
     try:
         found = json.loads(file.read_text())["format"] if file.exists() else None
     except (ValueError, KeyError, TypeError):

@@ -4,7 +4,6 @@ Every commit of a table names them, so that nothing else has to be kept: a batch
 has done nothing, and is taken again with the versions there are by then.
 """
 
-import json
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.batches import UPSTREAM, Batch, newest, newest_flows
+from medallion_assets.delta.batches import UPSTREAM, Batch, newest, newest_flows, read_json
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.position import app_id, epoch_of, position_of, static_app_id
 from medallion_assets.delta.rollback import unfinished
@@ -42,10 +41,8 @@ def position(table: Table, lake: Lake) -> int:
 def newest_batch(table: Table, lake: Lake) -> Batch | None:
     """Return the table's (or flow's) newest committed batch, None where there is none."""
     batch, told = newest(lake.path(table), table.flow), lake.state(table, STATE)
-    if batch is None or not table.stateful or not told.exists():
-        return batch
-    state = json.loads(told.read_text())
-    if state.pop("position") != batch.position:
+    state = read_json(told) if batch and table.stateful else None
+    if batch is None or state is None or state.pop("position") != batch.position:
         return batch
     return replace(batch, **state)
 

@@ -4,7 +4,6 @@ The plan of a replay is stored in a file before anything changes. A replay that 
 replay or refresh of the table, with the same entries, fix and static versions.
 """
 
-import json
 import time
 import uuid
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, working
-from medallion_assets.delta.batches import Batch, write_json
+from medallion_assets.delta.batches import Batch, read_json, write_json
 from medallion_assets.delta.changes import VersionRange
 from medallion_assets.delta.commit import Transaction, append
 from medallion_assets.delta.names import quoted
@@ -227,7 +226,11 @@ def finish_replay(table: Table, lake: Lake, spark: SparkSession) -> list[Batch]:
     file = lake.state(table, "replay.json")
     if not file.exists():
         return []
-    return [_carried_out(ReplayPlan(**json.loads(file.read_text())), table, lake, spark)]
+    if (plan := read_json(file)) is None:
+        # A power cut emptied it; whatever of the replay is not committed is rolled back by the next run.
+        file.unlink()
+        return []
+    return [_carried_out(ReplayPlan(**plan), table, lake, spark)]
 
 
 def _planned(table: Table, lake: Lake, choice: QuarantineFilter, fix: str, run_id: str) -> ReplayPlan | None:

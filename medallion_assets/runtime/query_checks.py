@@ -4,7 +4,6 @@ Here are the queries that return a frame, which have no text to be read as they 
 ``declare.query_checks``.
 """
 
-import json
 import logging
 import re
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from medallion_assets.declare.query_checks import (
 )
 from medallion_assets.declare.table import SOURCE_ROW, Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.batches import read_json, write_json
 from medallion_assets.lake.code_version import code_version, committed_code
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
@@ -68,8 +67,8 @@ def refuse_unsound_query(rows: DataFrame, table: Table, lake: Lake) -> None:
 
 def query_warnings(table: Table, lake: Lake) -> list[str]:
     """Return what a table's query does to records that a person may not expect: told as it loaded, or ran."""
-    file = lake.state(table, FILE)
-    return [*table.query_warnings, *(json.loads(file.read_text())["told"] if file.exists() else ())]
+    noted = read_json(lake.state(table, FILE)) or {"told": ()}
+    return [*table.query_warnings, *noted["told"]]
 
 
 def _plan(rows: DataFrame, table: Table, lake: Lake) -> Any:

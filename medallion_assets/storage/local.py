@@ -121,6 +121,9 @@ def _draft(path: str, content: bytes | BinaryIO) -> str:
     try:
         with draft.open("xb") as file:
             file.write(content) if isinstance(content, bytes) else shutil.copyfileobj(content, file)
+            file.flush()
+            # Else a power cut may leave the file under its name, and empty.
+            os.fsync(file.fileno())
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -52,7 +52,7 @@ WEIGHTS = {
     "land": 6, "overwrite": 5, "dimension": 4, "run": 8, "run_one": 4, "crash": 6, "fix": 4, "retry": 2,
     "discard": 2, "reprocess": 2, "full_refresh": 3, "undo": 2, "reset_checkpoint": 3,
 }  # fmt: skip
-DISTURBANCES = {"lose": 4, "keep_copy": 3, "age": 3, "move": 2}
+DISTURBANCES = {"lose": 4, "keep_copy": 3, "age": 3, "move": 2, "empty": 3}
 
 
 def steps_of(seed: int, length: int, disturbed: bool) -> list[Step]:
@@ -302,6 +302,13 @@ class Shop:
         for place, file in enumerate(files):
             if (b >> place % 10) % 2:
                 shutil.rmtree(file) if file.is_dir() else file.unlink()
+
+    def empty(self, a: int, b: int) -> None:
+        """Some notes of a table are empty, as a power cut may leave them."""
+        notes = (f for f in self._state_files(list(self.tables)[a % len(self.tables)]) if f.suffix == ".json")
+        for place, note in enumerate(notes):
+            if (b >> place % 10) % 2:
+                note.write_bytes(b"")
 
     def keep_copy(self, a: int, b: int) -> None:
         """A table's state is copied, as a backup does."""

@@ -132,6 +132,29 @@ def test_a_replay_that_dies_is_finished_by_the_next_refresh(
     assert rows_of(SILVER, "SELECT status, attempts FROM t") == [{"status": "replayed", "attempts": 2}]
 
 
+def test_a_replay_that_died_and_whose_plan_a_power_cut_emptied_is_tried_again_from_the_start(
+    drop, refreshed, replayed, lake, spark, rows_of, monkeypatch
+):
+    tables = chain()
+    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)))
+    refreshed(*tables)
+    real = engine.move_entries
+
+    def dies_after(*args, **told):
+        real(*args, **told)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "move_entries", dies_after)
+    with pytest.raises(KeyboardInterrupt):
+        replay(tables[1], lake, spark, QuarantineFilter(), "total = 7")
+    monkeypatch.setattr(engine, "move_entries", real)
+    lake.state(tables[1], "replay.json").write_bytes(b"")
+    refreshed(*tables)
+    assert [row["status"] for row in rows_of(SILVER, "SELECT status FROM t")] == ["open"]
+    assert replayed(tables[1], fix="total = 7").written == 1
+    assert rows_of("shop/silver/sales", "SELECT id, total FROM t ORDER BY id")[1:] == [{"id": 2, "total": 7}]
+
+
 def test_a_replay_first_ends_the_batch_that_died_with_the_row_it_is_of(
     drop, refreshed, replayed, lake, rows_of
 ):
