@@ -139,7 +139,21 @@ def _part(name: str, inner: Any) -> Part:
         return Part(name, f"{kind} of distinct values")
     if kind == "Average" and inner.filter().isDefined():
         return Part(name, "a mean with a filter")
+    if kind in ("Sum", "Average") and _rounds(kind, function.child().dataType()):
+        return Part(name, f"{kind} of {function.child().dataType().sql()}")
     return Part(name, kind, function.child() if kind == "Average" else None)
+
+
+def _rounds(kind: str, of: Any) -> bool:
+    """Return true where ``+`` or ``/`` of sums keeps fewer decimal places than Spark's SUM or AVG has.
+
+    A sum has ten digits more than its values, 38 at most; for the digit that ``+`` adds, and the 21 places
+    that ``/`` by a BIGINT has, Spark takes decimal places away, down to 6 (its ``adjustPrecisionScale``).
+    """
+    if not of.typeName().startswith("decimal"):
+        return False
+    precision, scale = of.precision(), of.scale()
+    return bool(precision > 27 and scale > 6) or (kind == "Average" and precision > 24)
 
 
 def _of_integers(part: Part) -> bool:

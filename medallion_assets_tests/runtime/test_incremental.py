@@ -218,3 +218,51 @@ def test_a_merged_mean_of_integers_is_the_complete_one_beyond_what_their_type_ho
         for who, values in whole.items():
             assert merged[who] == pytest.approx(values, rel=1e-12, abs=2048), who
     assert done.batches[-1].strategy.startswith("merged")
+
+
+DECIMALS = [(38, 10), (38, 6), (38, 0), (30, 12), (28, 7), (27, 7), (27, 2), (24, 10), (24, 0), (9, 2)]
+
+
+def test_sums_and_means_of_decimals_of_any_length_are_the_complete_ones_to_the_last_digit(lake, spark, drop):
+    shop, chance = Pipeline("shop"), random.Random(7)
+    columns = {f"d{p}_{s}": (p, s) for p, s in DECIMALS}
+    schema = "who STRING, " + ", ".join(f"{name} DECIMAL({p},{s})" for name, (p, s) in columns.items())
+
+    @shop.bronze()
+    def readings(files=shop.landing("readings", format="json", schema=schema)):  # noqa: B008
+        """One row per reading."""
+        return files
+
+    def answer(names):
+        def decimals(readings=stream(readings)):
+            """One row per person."""
+            sums = (F.sum(name).alias(f"sum_{name}") for name in names)
+            means = (F.avg(name).alias(f"mean_{name}") for name in names)
+            return readings.groupBy("who").agg(*sums, *means, F.count("*").alias("rows"))
+
+        return decimals
+
+    def gold(mode, name, names):
+        query = answer(names)
+        query.__name__ = f"{name}_{mode}"
+        return shop.gold(output_mode=mode, row_count_column="rows")(query)
+
+    short = [name for name, (p, s) in columns.items() if p <= 24]
+    golds = [gold(m, name, names) for name, names in (("all", columns), ("short", short))
+             for m in ("complete", "incremental")]  # fmt: skip
+    for number in range(2):
+        # Half of the digits: what is summed stays within its type.
+        lines = [
+            ", ".join(
+                ['"who": "a"']
+                + [f'"{n}": {chance.randrange(10 ** (p // 2))}e-{s}' for n, (p, s) in columns.items()]
+            )
+            for _ in range(7)
+        ]
+        drop("shop/readings", f"{number}.json", "".join(f"{{{line}}}\n" for line in lines).encode())
+        done = [refresh(table, lake, lambda: spark) for table in (readings, *golds)]
+        rows = [log.rows(lake.path(t), "SELECT * FROM t")[0] for t in golds]
+        for whole, merged in (rows[:2], rows[2:]):
+            assert {name: merged[name] for name in whole} == whole
+    ways = [run.batches[-1].strategy.split()[0] for run in done]
+    assert (ways[2], ways[4]) == ("recomputed", "merged"), ways
