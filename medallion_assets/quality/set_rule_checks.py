@@ -84,7 +84,10 @@ def _repeated_by_fingerprint(columns: Sequence[str], path: Path) -> tuple[int, l
         batch.filter(pa.array(_are_among(_fingerprints(batch), maybe))).select(list(columns))
         for batch in log.batches(path, f"SELECT {keys}, {prints} FROM t")
     )
-    counted = pa.Table.from_batches(rows).group_by(list(columns)).aggregate([([], "count_all")])
+    # Pyarrow's grouping takes a name that begins with . or [ for a path into another column.
+    places = [f"c{number}" for number in range(len(columns))]
+    found = pa.Table.from_batches(rows).rename_columns(places)
+    counted = found.group_by(places).aggregate([([], "count_all")])
     counted = counted.rename_columns([*columns, TIMES])
     repeated = counted.filter(pc.greater(counted.column(TIMES), 1))
     return len(repeated), _shown(repeated.slice(0, SHOWN).to_pylist())

@@ -159,10 +159,13 @@ class CommittedValues:
             )
 
     def _add_columns(self, rows: pa.Table, names: Mapping[str, str], file_column: str) -> None:
-        counted = [(physical, "count") for physical in names.values() if physical != file_column]
-        for row in rows.group_by(file_column).aggregate(counted).to_pylist():
+        # Pyarrow's grouping takes a name that begins with . or [ for a path into another column.
+        place = {physical: f"c{number}" for number, physical in enumerate(rows.column_names)}
+        by = place[file_column]
+        counted = [(place[physical], "count") for physical in names.values() if physical != file_column]
+        for row in rows.rename_columns([*place.values()]).group_by(by).aggregate(counted).to_pylist():
             for name, physical in names.items():
-                self.committed[row[file_column]][name] += row.get(f"{physical}_count", 0)
+                self.committed[row[by]][name] += row.get(f"{place[physical]}_count", 0)
 
     def _rescued_members(self, text: str) -> Counter[str]:
         found = members(text)

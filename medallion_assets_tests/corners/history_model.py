@@ -254,8 +254,9 @@ class Shop:
             chosen = sorted(found, key=lambda e: e["entry_id"])[a % len(found)]
             self.verb("discard", "sales", choice=QuarantineFilter(ids=(chosen["entry_id"],)), why="a test")
             self.model.discarded[chosen["serial"]] += 1
-            # A mended order whose city went is held again, and given up as it is.
-            self.model.fixed[chosen["serial"]] -= bool(chosen["repaired"])
+            # A mended order whose city went is held again, and given up as it is; one whose city was never
+            # there with the fix was not mended.
+            self.model.fixed[chosen["serial"]] -= chosen["replayed_at"] is not None
 
     def reprocess(self, a: int, b: int) -> None:
         """Files that were read are read again, replacing what they gave."""

@@ -26,7 +26,7 @@ READERS = [
     *("_hash", "_was", "_repaired", "texts", "value", "key", "c0", "t", "n", "e", "ended", "tracked"),
 ]
 RESCUED = ["a`b", "`", "_raw", "_reason", "_metadata", "_check_x", "_source_file", "_batch_id", *WORKING]
-ODD = ["a.b", "a b", "it's", "ü", "2nd", "SELECT", "a,b", "n;x", "Case"]
+ODD = ["a.b", ".", ".id", "[0]", "a b", "it's", "ü", "2nd", "SELECT", "a,b", "n;x", "Case"]
 NAMES = list(dict.fromkeys([*ONCE, *READERS, *ODD, *RESCUED]))
 RECORD = {"id": 1, **{name: f"v {name}" for name in NAMES}, "nested": {name: name for name in ONCE}}
 
