@@ -103,41 +103,36 @@ def _added(upstream: Path, after: int, newest: int) -> Iterator[tuple[float, int
                 yield int(added["modificationTime"]) / 1000, int(added["size"])
 
 
-def told_of(
-    lake: Lake,
-    table: Table,
-    run_id: str,
-    batches: Sequence[Batch],
-    seconds: float,
-    waited: Backlog | None,
-    error: BaseException | None = None,
-) -> None:
+@dataclass(frozen=True)
+class Work:
+    """What a refresh did: its batches, its time, what waited for it, and the error it ended with."""
+
+    batches: Sequence[Batch]
+    seconds: float
+    waited: Backlog
+    error: BaseException | None = None
+
+
+def told_of(lake: Lake, table: Table, run_id: str, work: Work) -> None:
     """Append what a refresh did; what did nothing is not told. An error here is logged, and no more.
 
     Of an error only its kind is told: its words may hold a value of a row.
     """
-    if not batches and error is None:
+    if not work.batches and work.error is None:
         return
     try:
-        rows = list(_rows(lake, table, run_id, batches, seconds, waited or Backlog(), error))
+        rows = list(_rows(lake, table, run_id, work))
         told = pa.Table.from_pylist(rows, COLUMNS)
         write_deltalake(str(events_of(lake)), told, mode="append", partition_by=["day"])
     except Exception as problem:
         logging.getLogger(__name__).warning("the event log was not written: %s", problem)
 
 
-def _rows(
-    lake: Lake,
-    table: Table,
-    run_id: str,
-    batches: Sequence[Batch],
-    seconds: float,
-    waited: Backlog,
-    error: BaseException | None,
-) -> Iterator[dict[str, Any]]:
+def _rows(lake: Lake, table: Table, run_id: str, work: Work) -> Iterator[dict[str, Any]]:
+    error, waited = work.error, work.waited
     now = datetime.now(timezone.utc)
     every = {"day": now.date(), "at": now, "run_id": run_id, "table": table.key}
-    for batch in batches:
+    for batch in work.batches:
         yield every | {
             "event": MICRO_BATCH, "position": batch.position, "seconds": batch.seconds,
             "broken_rules": list({k: n for k, n in batch.rules.items() if n}.items()),
@@ -146,9 +141,9 @@ def _rows(
         } | {name: getattr(batch, of) for name, of in COUNTS.items()}  # fmt: skip
     yield every | {
         "event": FAILURE if error else REFRESH, "version": None if error else log.version(lake.path(table)),
-        "seconds": seconds, "error": type(error).__name__ if error else None,
+        "seconds": work.seconds, "error": type(error).__name__ if error else None,
         "backlog_seconds": waited.seconds, "backlog_files": waited.files, "backlog_bytes": waited.bytes,
-    } | {name: sum(getattr(b, of) for b in batches) for name, of in COUNTS.items()}  # fmt: skip
+    } | {name: sum(getattr(b, of) for b in work.batches) for name, of in COUNTS.items()}  # fmt: skip
 
 
 def let_go_of_old(lake: Lake) -> None:

@@ -118,7 +118,7 @@ def validate(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Ve
         rules.update(judged_records(records, table))
 
     look = DiscoveryOptions(lake.settings.settle_seconds)
-    found = validated(place, look, None, lake.settings, -1, spark, judge)
+    found = validated(place, look, -1, spark, judge)
     broken = {name: count for name, count in rules.items() if count}
     numbers = {"files": found.files, "unreadable": found.corrupt_files, "good": found.good,
                "malformed": found.bad, "reasons": found.reasons, "rules": broken}  # fmt: skip

@@ -16,7 +16,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
-from medallion_assets.lake.events import Backlog, backlog, told_of
+from medallion_assets.lake.events import Backlog, Work, backlog, told_of
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.quality.conservation import Balance, balance
 from medallion_assets.quality.verdicts import Verdict, verdicts
@@ -85,21 +85,21 @@ def refresh(
     """
     started, run_id = time.monotonic(), run_id or uuid.uuid4().hex
     trigger = trigger or timing_of(table.trigger).batches
-    waited: Backlog | None = None
+    waited = Backlog()
     try:
         with sole_writer(table, lake), log.read_once():
             _refuse_of_others(table, lake)
             take_arrivals(table, lake)
             if again:
                 take_arrivals(table, lake, again)
-            waited = backlog(table, lake)
+            waited = backlog(table, lake) or Backlog()
             skipped, done = take_new(table, lake, spark, run_id, trigger)
             take_away(table, lake)
             version = log.version(lake.path(table))
             # In here: the logs that were read are still at hand.
-            told_of(lake, table, run_id, done, time.monotonic() - started, waited)
+            told_of(lake, table, run_id, Work(done, time.monotonic() - started, waited))
     except Exception as error:
-        told_of(lake, table, run_id, (), time.monotonic() - started, waited, error)
+        told_of(lake, table, run_id, Work((), time.monotonic() - started, waited, error))
         raise
     return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
 

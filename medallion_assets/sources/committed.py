@@ -77,7 +77,7 @@ def account_of(
         books[file.path] = (
             ValueBooks(uncounted={"*": why}) if why else books_of(file, counts, there, query, let_go)
         )
-    return Found(rows, refused, rescues, books)
+    return Found(rows, refused, rescues, books, place.source.malformed == "DROPMALFORMED")
 
 
 def _counts_of(file: Entry, counting: "Future[ValueCounts]") -> tuple[ValueCounts, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from medallion_assets.session import start_session
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.create_table import of_declared_types
 from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
@@ -110,7 +111,7 @@ def copy_into(
     look = DiscoveryOptions(settings.settle_seconds, only, copying["force"], must_exist=True)
     if validate:
         refuse_other_writers(place, settings.lake)
-        judged = validated(place, look, spark, settings, _rows_to_validate(validate))
+        judged = validated(place, look, _rows_to_validate(validate), lambda: spark or start_session(settings))
         message = "" if judged.files else _nothing_read(root, source, pattern, place, look)
         return CopyResult(0, 0, judged.corrupt_files, validation=judged, message=message)
     load = load_new(place, named.lease(settings.lake), spark, settings, look)

@@ -47,12 +47,16 @@ FAILED_AS = {GONE: MISSING, LATER: SUPERSEDED}
 
 @dataclass(frozen=True)
 class Found:
-    """What a batch's commits hold of each file: rows, refused records, rows with rescued data, values."""
+    """What a batch's commits hold of each file: rows, refused records, rows with rescued data, values.
+
+    ``drops`` where malformed records are let go on request.
+    """
 
     rows: Counter[str]
     refused: Counter[str]
     rescued: Counter[str]
     values: Mapping[str, ValueBooks]
+    drops: bool = False
 
 
 def record(
@@ -62,7 +66,6 @@ def record(
     transaction: Transaction,
     started: datetime,
     untaken: Mapping[Entry, str],
-    drops: bool = False,
 ) -> None:
     """Append a row for each file of a batch.
 
@@ -73,12 +76,11 @@ def record(
         transaction: Who loaded them.
         started: When the batch began.
         untaken: The files that were not loaded, each with the reason (``FAILED_AS``).
-        drops: Malformed records are let go on request.
     """
     batch = {"processed_time": started, "batch_id": transaction.batch_id, "run_id": transaction.run_id}
     now = {"status": LOADED, "commit_time": datetime.now(timezone.utc)}
     loaded = [
-        _of_entry(file) | batch | now | _counts(file, found, drops) | _values(found.values[file.path])
+        _of_entry(file) | batch | now | _counts(file, found) | _values(found.values[file.path])
         for file in files
     ]
     lost = [
@@ -129,14 +131,14 @@ def _of_entry(file: Entry) -> dict[str, Any]:
     }
 
 
-def _counts(file: Entry, found: Found, drops: bool) -> dict[str, int]:
+def _counts(file: Entry, found: Found) -> dict[str, int]:
     loaded, refused = found.rows[file.path], found.refused[file.path]
     return {
         "rows_read": file.records,
         "rows_loaded": loaded,
         "rows_quarantined": refused,
         "rows_rescued": found.rescued[file.path],
-        "rows_dropped": file.records - loaded - refused if drops else 0,
+        "rows_dropped": file.records - loaded - refused if found.drops else 0,
     }
 
 

@@ -139,7 +139,7 @@ def load_files(
         account = account_of(
             place, taken, transaction, values, _query_columns(source, loaded.columns, kept())
         )
-        _record(place, taken, account, untaken, transaction, started)
+        outcomes.record(place.ledger, taken, account, transaction, started, untaken)
         return loaded
 
     try:
@@ -212,20 +212,8 @@ def catch_up(place: LoadTarget) -> None:
             count_in_background(taken, place.source),
         )
         account = account_of(place, taken, transaction, values, query)
-        _record(place, taken, account, untaken, transaction, datetime.now(timezone.utc))
+        outcomes.record(place.ledger, taken, account, transaction, datetime.now(timezone.utc), untaken)
         forget_fetched(place.state)
-
-
-def _record(
-    place: LoadTarget,
-    files: list[Entry],
-    account: outcomes.Found,
-    untaken: dict[Entry, str],
-    transaction: Transaction,
-    started: datetime,
-) -> None:
-    drops = place.source.malformed == "DROPMALFORMED"
-    outcomes.record(place.ledger, files, account, transaction, started, untaken, drops)
 
 
 def _query_columns(source: Source, columns: Sequence[str], kept: frozenset[str] | None) -> QueryColumns:

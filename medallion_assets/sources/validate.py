@@ -9,8 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Transaction
-from medallion_assets.session import start_session
-from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
@@ -51,10 +49,8 @@ class Validation:
 def validated(
     place: LoadTarget,
     look: DiscoveryOptions,
-    spark: SparkSession | None,
-    settings: Settings,
     rows: int,
-    start: Callable[[], SparkSession] | None = None,
+    start: Callable[[], SparkSession],
     judge: Callable[[DataFrame], None] | None = None,
 ) -> Validation:
     """Read what a load would take and judges it; ``rows`` below 0 reads all, else so many at most.
@@ -62,10 +58,8 @@ def validated(
     Args:
         place: Where a load would put it.
         look: How the landing zone is looked at.
-        spark: The session, or None: started only where something is there to read.
-        settings: What a session is started with.
         rows: Records to read at most; below 0 for all.
-        start: Gives the session instead.
+        start: Gives the session; called only where something is there to read.
         judge: Takes the records that fit, in the columns of ``reading``, to judge them further.
 
     Raises:
@@ -78,8 +72,7 @@ def validated(
     if not files:
         return Validation(0, corrupt, 0, 0, "", {})
     with noting_nothing(place) as aside:
-        session = spark or (start() if start else start_session(settings))
-        return _judged(session, at_hand(files, fetched_in(aside.state)), aside, rows, corrupt, judge)
+        return _judged(start(), at_hand(files, fetched_in(aside.state)), aside, rows, corrupt, judge)
 
 
 def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
