@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime, timezone
 
 import pyarrow as pa
 import pytest
@@ -125,6 +126,17 @@ def students(lake):
     for layer, count in (("bronze", 3), ("silver", 2)):
         rows = pa.table({"student_id": [str(number) for number in range(count)]})
         write_deltalake(lake.root / f"school/{layer}/students", rows)
+
+
+def test_quarantine_show_draws_what_a_row_is_mended_by_and_all_columns_when_asked(medallion, lake):
+    entry = {"entry_id": "7f", "rules": ["above_zero"], "row": '{"id": 2}', "status": "open", "run_id": "r9"}
+    empty, now = pa.array([None], pa.string()), pa.array([datetime.now(timezone.utc)])
+    noted = {name: [value] for name, value in entry.items()} | {"note": empty, "quarantined_at": now}
+    write_deltalake(lake.quarantine(PIPELINES["school"].tables["school/silver/students"]), pa.table(noted))
+    usual = medallion("quarantine", "show", "school/silver/students").output
+    assert all(value in usual for value in ("7f", "above_zero", '{"id": 2}', "open"))
+    assert not {"r9", "run_id", "note"} & {*usual.replace("│", " ").replace("┃", " ").split()}
+    assert "r9" in medallion("quarantine", "show", "school/silver/students", "--all-columns").output
 
 
 def test_status_and_history_show_what_a_table_holds(medallion, students):

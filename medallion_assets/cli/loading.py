@@ -107,9 +107,9 @@ def list_counts(names: Names = None) -> None:
 
 
 @quarantine.command("show")
-def show_rows(table: str, limit: int = 20, rule: str = "") -> None:
-    """A table's quarantined rows, newest first."""
-    show.table(f"Quarantine of {table}", quarantine_rows(*table_at(table), limit, rule))
+def show_rows(table: str, limit: int = 20, rule: str = "", all_columns: bool = False) -> None:
+    """A table's quarantined rows, newest first, in the columns a person mends them by."""
+    show.table(f"Quarantine of {table}", quarantine_rows(*table_at(table), limit, rule, all_columns))
 
 
 @quarantine.command()

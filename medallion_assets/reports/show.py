@@ -121,11 +121,27 @@ def quarantine_counts(table: Table, lake: Lake, limit: int = 0) -> list[dict[str
     return [{"table": table.key, **row} for row in log.rows(lake.quarantine(table), f"{BY_RULE} {order}")]
 
 
-def quarantine_rows(table: Table, lake: Lake, limit: int, rule: str = "") -> list[dict[str, Any]]:
-    """Return the newest quarantined rows, those that broke ``rule`` where one is named."""
+MENDED_BY = ("entry_id", "rules", "row", "repaired", "note", "source_file", "position", "status")
+"""Columns of the quarantine that a row is looked at and mended by."""
+
+
+def quarantine_rows(
+    table: Table, lake: Lake, limit: int, rule: str = "", all_columns: bool = False
+) -> list[dict[str, Any]]:
+    """Return the newest quarantined rows, those that broke ``rule`` where one is named.
+
+    Args:
+        table: The table.
+        lake: Where it is.
+        limit: Rows at most.
+        rule: A rule's name; empty for all.
+        all_columns: Every column; else those of ``MENDED_BY`` in which any of the rows has a value.
+    """
     which = "WHERE array_has(rules, '{}')".format(rule.replace("'", "''")) if rule else ""
     newest = f"ORDER BY quarantined_at DESC, entry_id LIMIT {max(limit, 0)}"
-    return log.rows(lake.quarantine(table), f"SELECT * FROM t {which} {newest}")
+    found = log.rows(lake.quarantine(table), f"SELECT * FROM t {which} {newest}")
+    shown = [name for name in MENDED_BY if any(row.get(name) not in (None, "") for row in found)]
+    return found if all_columns else [{name: row[name] for name in shown} for row in found]
 
 
 def result_row(result: CopyResult) -> dict[str, Any]:
