@@ -105,15 +105,21 @@ def medallion_spark_stays() -> bool:
 
 @pytest.fixture(scope="session")
 def medallion_spark(medallion_spark_stays: bool) -> Iterator[Any]:
-    """Return what starts the test run's one Spark session, when something first needs it."""
+    """Return what starts the test run's one Spark session, when something first needs it.
+
+    It evaluates expressions without compiling code for them; ``MEDALLION_SPARK_CONF`` wins.
+    """
     from medallion_assets.session import start_session
+    from medallion_assets.session.start import OF_FEW_ROWS
     from medallion_assets.settings import Settings
 
     started: list[Any] = []
 
     def session() -> Any:
         if not started:
-            started.append(start_session(Settings().resolved(), medallion_spark_stays))
+            settings = Settings().resolved()
+            of_tests = settings.model_copy(update={"spark_conf": OF_FEW_ROWS | settings.spark_conf})
+            started.append(start_session(of_tests, medallion_spark_stays))
         return started[0]
 
     yield session

@@ -123,7 +123,6 @@ TOUCH_FILES = {
     "session/catalog.py": "lists the tables of a local lake",
     "cli/running.py": "writes the files of a new project",
     "pytest_plugin.py": "drops files into the landing zone of a test, on a local disk",
-    "delta/batches.py": "sidecars of a local lake",
     "delta/log.py": "copies a table that deltalake cannot read to a folder of its own, for one query",
     "delta/progress.py": "checks and moves Spark's checkpoint, which lies in a local lake",
     "delta/rollback.py": "the format file of a local lake",
