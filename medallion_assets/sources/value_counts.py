@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
-import pyarrow.orc
 import pyarrow.parquet as pq
 
 from medallion_assets.sources.counting import plain_pieces
@@ -24,6 +23,7 @@ from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, 
 from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import nested_deeply
+from medallion_assets.sources.formats.orc import orc_values
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import UTF_8, wrapping
 from medallion_assets.sources.options import Source
@@ -260,9 +260,5 @@ def _of_parquet(path: Path) -> ValueCounts:
 
 
 def _of_orc(path: Path) -> ValueCounts:
-    counts, file = ValueCounts(), pa.orc.ORCFile(path)
-    for number in range(file.nstripes):
-        stripe = file.read_stripe(number)
-        for name, column in zip(stripe.schema.names, stripe.columns, strict=True):
-            counts.values[name] += len(column) - column.null_count
-    return counts
+    values, uncounted = orc_values(path)
+    return ValueCounts(values, uncounted=uncounted)

@@ -6,7 +6,6 @@ are in its metadata. A value that a column cannot hold exactly is NULL, and stan
 
 import base64
 import json
-import re
 import uuid
 from collections.abc import Iterator
 from datetime import date, datetime, time
@@ -15,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.orc
 import pyarrow.parquet as pq
 
 from medallion_assets.delta.names import RESERVED
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.avro import ROWS_AT_ONCE, avro_batches, avro_blocks
+from medallion_assets.sources.formats.orc import orc_batches, orc_footer
 
 MISFITS = f"{RESERVED}misfits"
 """Column of a copy: by a column's name, the JSON text of the value that the column cannot hold."""
@@ -59,20 +58,6 @@ def parquet_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         return file.schema_arrow, file.iter_batches(ROWS_AT_ONCE)
     fine = pq.ParquetFile(path).iter_batches(ROWS_AT_ONCE, columns=old)
     return file.schema_arrow, map(_with_nanoseconds, file.iter_batches(ROWS_AT_ONCE), fine)
-
-
-def orc_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return an ORC file's schema and rows; its TIMESTAMP is an instant, as Spark reads it."""
-    file = pyarrow.orc.ORCFile(path)
-    schema = pa.schema([field.with_type(_as_instant(field.type)) for field in file.schema])
-
-    def stripes() -> Iterator[pa.RecordBatch]:
-        for number in range(file.nstripes):
-            columns = file.read_stripe(number).columns
-            arrays = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    return schema, stripes()
 
 
 def is_read_exactly(schema: pa.Schema) -> bool:
@@ -217,12 +202,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
-def _as_instant(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp(kind.unit, "UTC")
-    return _nested(kind, _as_instant) or kind
-
-
 def footer(path: Path, source_format: str) -> tuple[int, str, str]:
     """Return a Parquet, ORC or Avro file's rows, layout (as in ``Contents``) and schema as text.
 
@@ -274,27 +253,7 @@ def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:
 
 
 def _orc(path: Path) -> tuple[int, bool, pa.Schema]:
-    file = pyarrow.orc.ORCFile(path)
-    # ORC keeps nanoseconds, of which Spark would cut what is below a microsecond.
-    timed = [f.name for f in file.schema if "timestamp" in str(f.type)]
-    whole = (pa.field(f.name, pa.int64()) if f.name in timed else f for f in file.schema)
-    exact = is_read_exactly(pa.schema(whole))
-    # Of some other names Spark's reader makes columns of NULL.
-    exact = exact and all(re.fullmatch(r"[\w.]+", name) for name in file.schema.names)
-    return file.nrows, exact and not (timed and _has_nanoseconds(file, timed)), file.schema
-
-
-def _has_nanoseconds(file: pyarrow.orc.ORCFile, timed: list[str]) -> bool:
-    try:
-        for stripe in range(file.nstripes):
-            for values in file.read_stripe(stripe, columns=timed).columns:
-                if not pa.types.is_timestamp(values.type):
-                    return True
-                whole = values.cast(pa.timestamp("us"), safe=False).cast(values.type)
-                if not pc.all(pc.equal(whole, values), min_count=0).as_py():
-                    return True
-    except pa.ArrowInvalid as error:
-        if "out of range" not in str(error):
-            raise
-        # Years that pyarrow's nanoseconds cannot hold are Spark's to read.
-    return False
+    rows, exact, schema = orc_footer(path)
+    # Its times, which pyarrow reads as nanoseconds, have been looked at.
+    timed = (pa.field(f.name, pa.int64()) if "timestamp" in str(f.type) else f for f in schema)
+    return rows, exact and is_read_exactly(pa.schema(timed)), schema
