@@ -1,10 +1,16 @@
 """A table's rows and its query's progress, seen as they come and written nowhere."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from typer.testing import CliRunner
 
 from medallion_assets import Pipeline, autoload_to_table, stream, watch
@@ -114,6 +120,47 @@ REFUSED = [
     ({"format": "kafka"}, "neither console nor memory"),
     ({"format": "memory"}, "needs the name of its view"),
 ]
+
+
+@pytest.mark.parametrize("happens", ["removed", "replaced"])
+def test_a_table_that_goes_while_it_is_watched_ends_the_watch_with_one_sentence(
+    happens, drop, refreshed, spark, lake
+):
+    orders, _ = orders_and_sales()
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(orders)
+    path = lake.path(orders)
+
+    def goes():
+        shutil.rmtree(path)
+        if happens == "replaced":
+            spark.range(3).write.format("delta").save(str(path))
+
+    gone = once(goes)
+    with pytest.raises(StreamingQueryException) as told:
+        watch(orders, from_start=True, until=lambda seen: seen.rows and gone(), seconds=60, spark=spark)
+    words = str(told.value)
+    assert "shop/bronze/orders could not be watched any longer" in words
+    assert "1 row of it were shown, and nothing was written" in words
+    assert "\n" not in words
+    assert ("no table lies at" in words) == (happens == "removed")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_command_with_what_it_showed(how, drop, refreshed, lake):
+    orders, _ = orders_and_sales()
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(orders)
+    left = checkpoints()
+    command = [Path(sys.executable).with_name("medallion"), "watch", "shop.bronze.orders", "--from-start"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        shown = next(line for line in process.stdout if "rows per second" in line)
+        process.send_signal(how)
+        rest, _ = process.communicate(timeout=60)
+    assert "1 row" in shown
+    assert (process.returncode, checkpoints()) == (0, left)
+    assert "1 row" in rest
+    assert "Traceback" not in rest
 
 
 @pytest.mark.parametrize(("asked", "told"), REFUSED)

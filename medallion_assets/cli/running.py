@@ -111,6 +111,8 @@ def watch(
     limit: Annotated[int, typer.Option(help="Rows shown of each micro-batch at most.")] = 20,
 ) -> None:
     """Show a table's new rows and its query's progress as they come; writes nothing, holds no run up."""
+    from pyspark.errors import StreamingQueryException
+
     from medallion_assets.reports.watch import watch as shown
     from medallion_assets.sources.errors import SourceError
 
@@ -126,7 +128,7 @@ def watch(
             seconds=for_,
             until=lambda _: stop.is_set(),
         )
-    except (DeclarationError, SourceError) as error:
+    except (DeclarationError, SourceError, StreamingQueryException) as error:
         refuse(str(error))
     typer.echo(f"stopped after {seen.rows:,} rows in {seen.batches:,} micro-batches")
 

@@ -34,6 +34,9 @@ from medallion_assets.sources.load_target import NAME, NamedTable
 LOOKS_EVERY = 0.2
 """Seconds between two looks at the query's progress."""
 
+SAME_TABLE_EVERY = 5.0
+"""Seconds between two looks at whether the table is still the same one; each reads the Delta log."""
+
 SCHEMA_CHANGED = ("DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE")
 """Delta ends a stream where columns join the table; one that starts after that commit reads them."""
 
@@ -179,20 +182,35 @@ def _follow(
     seen: Watched, view: "_View", is_over: Callable[[], bool], again: Callable[[int | None], None]
 ) -> None:
     """Print what comes until it is over; a query that columns ended starts again after what was shown."""
-    told = -1
+    told, first, looked = -1, log.table_id(seen.path), time.monotonic()
     while not is_over():
         assert seen.query is not None
         active = seen.query.isActive
         for progress in _since(seen.query, told):
             told = progress.batchId
             view.tell(seen, progress)
+        if time.monotonic() - looked > SAME_TABLE_EVERY:
+            # Delta's stream waits in silence where another table has fewer commits than it has read.
+            if log.table_id(seen.path) != first:
+                raise _ended(seen, "another table took its place")
+            looked = time.monotonic()
         if not active:
             error = seen.query.exception()
             if error is None or not any(code in str(error) for code in SCHEMA_CHANGED):
-                raise error or StreamingQueryException(f"the query over {seen.table} was stopped")
+                raise _ended(seen, str(error or "its query was stopped")) from error
             again(seen.version)
             told = -1
         time.sleep(LOOKS_EVERY)
+
+
+def _ended(seen: Watched, why: str) -> StreamingQueryException:
+    """Return why a query ended by itself, in one paragraph; Spark's own message has its whole plan."""
+    why = why.splitlines()[0].strip() if log.exists(seen.path) else f"no table lies at {seen.path} any more"
+    return StreamingQueryException(
+        f"{seen.table} could not be watched any longer: {why}. "
+        f"{many(seen.rows, 'row')} of it were shown, and nothing was written. If the table was removed or "
+        "replaced, watch it again after its next run"
+    )
 
 
 def _since(query: StreamingQuery, told: int) -> Iterator[StreamingQueryProgress]:
