@@ -58,6 +58,7 @@ def run_statement(
     limit: Annotated[int, typer.Option(help="Rows of a query shown at most.")] = 100,
 ) -> None:
     """Carry out one SQL statement: COPY INTO as Databricks writes it, CREATE or DROP TABLE, or a query."""
+    from medallion_assets.session.frames import printed
     from medallion_assets.sources import CopyResult, sql
 
     with _errors_shown():
@@ -69,7 +70,7 @@ def run_statement(
         elif isinstance(result, CopyResult):
             _show("by SQL", result)
         else:
-            show.table("Result", [row.asDict() for row in result.limit(limit).collect()])
+            show.table("Result", [row.asDict() for row in printed(result.limit(limit)).collect()])
 
 
 @contextmanager

@@ -81,11 +81,13 @@ def _near_those_that_stand(numbered: DataFrame, table: Table, existing: DataFram
     then = F.col(working.THEN)
     held = existing.select(*(F.col(k).alias(f"{working.HELD}_{k}") for k in table.unique_by),
                            F.col(table.unique_over).alias(working.THEN))  # fmt: skip
-    first = numbered.agg(F.min(time)).first()
+    # As text: a time would come in the zone of the machine, where an hour of autumn is there twice.
+    first = numbered.agg(F.min(time).cast("string")).first()
     if first is None or first[0] is None:
         return numbered
     # The table's files say from when to when they hold rows: older ones are not opened.
-    held = held.where(then >= F.lit(first[0]) - horizon)
+    kind = numbered.select(time).schema[0].dataType
+    held = held.where(then >= F.lit(first[0]).cast(kind) - horizon)
     near = (then + horizon >= time) & (then - horizon <= time)
     for key in table.unique_by:
         near = near & (F.col(key) == F.col(f"{working.HELD}_{key}"))

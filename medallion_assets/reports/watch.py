@@ -28,6 +28,7 @@ from medallion_assets.lake.position import position
 from medallion_assets.operations.requests import many
 from medallion_assets.reports import show
 from medallion_assets.session import start_session
+from medallion_assets.session.frames import printed
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.load_target import NAME, NamedTable
 
@@ -246,7 +247,7 @@ class _View:
         seen.query = writer.outputMode("append").trigger(processingTime="1 second").start()
 
     def _take(self, batch: DataFrame, number: int) -> None:
-        rows = [row.asDict() for row in batch.limit(self.limit).collect()]
+        rows = [row.asDict() for row in printed(batch.limit(self.limit)).collect()]
         self.taken[number] = rows, batch.count() if len(rows) == self.limit else len(rows)
 
     def tell(self, seen: Watched, progress: StreamingQueryProgress) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], columns: str) -> DataFrame:
@@ -126,6 +127,22 @@ def arrow_of(values: DataFrame) -> pa.Table:
     if not batches.hasNext():
         return to_arrow_schema(values.schema, timezone="UTC").empty_table()
     return pa.ipc.open_stream(bytes(batches.next())).read_all()
+
+
+def printed(rows: DataFrame) -> DataFrame:
+    """Return rows for a person to read, with their dates and times as text in the session's zone.
+
+    Python's own have the zone of the machine, and end at the year 9999.
+    """
+    # By their place: a query's columns may have one name twice.
+    by_place = rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
+    times = (DateType, TimestampType, TimestampNTZType)
+    shown = []
+    for field, column in zip(rows.schema, map(F.col, by_place.columns), strict=True):
+        shown.append(
+            (column.cast("string") if isinstance(field.dataType, times) else column).alias(field.name)
+        )
+    return by_place.select(*shown)
 
 
 def each(sequence: Any) -> Iterator[Any]:

@@ -14,10 +14,15 @@ from medallion_assets.session.catalog import name_tables
 from medallion_assets.session.java import delta_jars, java_command, spark_jars_folder
 from medallion_assets.settings import Settings
 
+UTC_JVM = "-Duser.timezone=UTC"
+"""Spark reads the times of ORC files in the zone of its Java, whatever the session's: by the machine's."""
+
 SAFE = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": UTC_JVM,
+    "spark.executor.extraJavaOptions": UTC_JVM,
     # Others read INT96, Spark's own choice, as nanoseconds, which overflow: the year 1 becomes 1754.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Dying while writing offsets/0 would else block the stream until a person deletes the checkpoint.
@@ -55,6 +60,7 @@ OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """For the tables of tests: evaluating a few rows costs less than compiling code for them."""
 
 ONE_MACHINE_JVM = [
+    UTC_JVM,
     "-XX:+UseParallelGC",
     # As a URI: a folder's name may hold a space. Without it Spark greets each run with lines of its own.
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}",
