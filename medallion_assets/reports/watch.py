@@ -37,7 +37,6 @@ LOOKS_EVERY = 0.2
 
 SAME_TABLE_EVERY = 5.0
 """Seconds between two looks at whether the table is still the same one; each reads the Delta log."""
-
 SCHEMA_CHANGED = ("DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE")
 """Delta ends a stream where columns join the table; one that starts after that commit reads them."""
 

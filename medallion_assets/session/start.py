@@ -60,7 +60,6 @@ OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """For the tables of tests: evaluating a few rows costs less than compiling code for them."""
 
 ONE_MACHINE_JVM = [
-    UTC_JVM,
     "-XX:+UseParallelGC",
     # As a URI: a folder's name may hold a space. Without it Spark greets each run with lines of its own.
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}",
@@ -90,7 +89,8 @@ def session_options(
         class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
         # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
         modes = {"spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}"}
-        ours = SAFE | TUNED | class_path | modes | {"spark.driver.extraJavaOptions": " ".join(jvm)}
+        java = {"spark.driver.extraJavaOptions": " ".join([UTC_JVM, *jvm])}
+        ours = SAFE | TUNED | class_path | modes | java
     else:
         ours = SAFE | {"spark.jars": ",".join(map(str, jars))}
     return ours | mine

@@ -12,7 +12,8 @@ JARS = [Path("a.jar"), Path("b.jar")]
 
 def test_one_machine_is_tuned_and_its_jars_are_on_the_class_path():
     options = session_options(True, JARS, ["-Xshare:auto"], {})
-    assert options.items() >= (SAFE | TUNED).items()
+    java = {"spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Xshare:auto"}
+    assert options.items() >= (SAFE | TUNED | java).items()
     assert options["spark.driver.extraClassPath"] == "a.jar:b.jar"
     assert "spark.jars.packages" not in options
 
