@@ -22,7 +22,7 @@ from medallion_assets.sources.formats.csv_blocks import STRICT
 from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names, has_header
 from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.formats.json_rows import object_of
-from medallion_assets.sources.formats.json_scan import nested_deeply
+from medallion_assets.sources.formats.json_scan import ends_arrow
 from medallion_assets.sources.formats.orc import orc_values
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import UTF_8, wrapping
@@ -133,7 +133,7 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     """Count a block whose lines are all sound objects of one type a key; return whether they were."""
     lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    if nested_deeply(block):
+    if ends_arrow(block):
         return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))

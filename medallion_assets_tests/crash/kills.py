@@ -3,7 +3,8 @@
     python -m medallion_assets_tests.crash.kills FOLDER [KILLS] [SEED]
 
 Each round lands a file for both pipelines, starts ``medallion run`` and kills it, Java and all. After the
-last, one run is let end; then every table and quarantine must equal those of a lake nobody disturbed.
+last, one run is let end; then every table and quarantine must equal those of a lake nobody disturbed. Of a
+table that is filled once, this is so of the files that lay there when it was filled.
 """
 
 import os
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 from medallion_assets.declare.pipeline import chosen
+from medallion_assets.delta import log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.settings import Settings
@@ -57,6 +59,11 @@ def main(folder, kills, seed):
     shaken, calm = (
         everything(Lake(Settings(lake=folder / name, landing=landing)), tables) for name in ("shaken", "calm")
     )
+    for table in (table for table in tables if table.once):
+        path = Lake(Settings(lake=folder / "shaken", landing=landing)).path(table)
+        files = [repr(row["_source_file"]) for row in log.rows(path, "SELECT DISTINCT _source_file FROM t")]
+        for name in (table.key, f"{table.key} quarantine"):
+            calm[name] = [row for row in calm[name] if any(file in row for file in files)]
     wrong = differences(shaken, calm)
     print("\n".join(wrong) or f"{hit} kills hit a run; all {len(calm)} tables are those of the calm lake")
     return bool(wrong) or not hit or " failed:" in said["shaken"]

@@ -139,10 +139,12 @@ def seen_by_nobody(zone, ledger):
 @fault("C5", "a file that goes between discovery and reading", "told as missing, and taken when it is back")
 def gone_before_reading(trial):
     from medallion_assets.lake.arrivals import take_arrivals
+    from medallion_assets.lake.paths import sole_writer
 
     file = trial.send()
     trial.send()
-    take_arrivals(trial.tables[0], trial.lake)
+    with sole_writer(trial.tables[0], trial.lake):
+        take_arrivals(trial.tables[0], trial.lake)
     text = file.read_text()
     file.unlink()
     done = trial.go()["shop/bronze/orders"]

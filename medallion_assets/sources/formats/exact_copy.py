@@ -20,6 +20,7 @@ from medallion_assets.delta.names import RESERVED
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.avro import ROWS_AT_ONCE, avro_batches, avro_blocks
 from medallion_assets.sources.formats.orc import orc_batches, orc_footer
+from medallion_assets.sources.formats.trial_reads import try_reading
 
 MISFITS = f"{RESERVED}misfits"
 """Column of a copy: by a column's name, the JSON text of the value that the column cannot hold."""
@@ -210,6 +211,7 @@ def footer(path: Path, source_format: str) -> tuple[int, str, str]:
     Raises:
         UnreadableFile: The file is empty, truncated, of another kind, or of a schema no table can have.
     """
+    try_reading(path, source_format, "footer")
     try:
         rows, exact, schema = {"parquet": _parquet, "orc": _orc, "avro": avro_blocks}[source_format](path)
     except Exception as broken:
@@ -226,6 +228,7 @@ def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
     Raises:
         UnreadableFile: Its rows cannot be read.
     """
+    try_reading(path, source_format, "rows")
     batches = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}[source_format]
     try:
         write_copy(*batches(path), copy)

@@ -22,7 +22,7 @@ from medallion_assets.sources.counted_lines import BLANK
 from medallion_assets.sources.formats.exact_values import LARGEST, is_rounded
 from medallion_assets.sources.formats.json_blocks import objects_on_lines, rounded
 from medallion_assets.sources.formats.json_rows import object_of
-from medallion_assets.sources.formats.json_scan import Value, nested_deeply
+from medallion_assets.sources.formats.json_scan import Value, ends_arrow
 from medallion_assets.sources.formats.json_values import is_text
 from medallion_assets.sources.formats.parsed_files import pieces_of, whole_lines
 from medallion_assets.sources.ledger import Entry
@@ -207,7 +207,7 @@ def _number(written: str) -> types.DataType:
 def _by_arrow(block: bytes, root: Seen) -> bool:
     """Add what a block's records are; say false, and add nothing, where that takes a look at each."""
     records = objects_on_lines(block)
-    if not records or rounded(block) or nested_deeply(block):
+    if not records or rounded(block) or ends_arrow(block):
         return False
     try:
         read = pa.json.read_json(pa.BufferReader(block))

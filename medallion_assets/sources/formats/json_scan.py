@@ -25,6 +25,7 @@ BLANK = re.compile(r"[ \t\r\n]*")
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 PLAIN_STRING = re.compile(r'"([^"\\\x00-\x1f]*)"')
 NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+NULL_FIRST = re.compile(rb"[ \t\r\n\xef\xbb\xbf]*null")
 DEEP = 500
 MALFORMED = "malformed JSON"
 LITERALS = {"t": "true", "f": "false", "n": "null"}
@@ -50,11 +51,14 @@ class Value:
     content: Any = None
 
 
-def nested_deeply(block: bytes) -> bool:
-    """Return true where objects and arrays of a block may be nested so deeply that Arrow's parser crashes.
+def ends_arrow(block: bytes) -> bool:
+    """Return true for lines on which Arrow's JSON parser may end the process, as Arrow 26 does on two kinds.
 
-    Arrow 26 overflows its stack and ends the process somewhere between 1,500 and 20,000 levels.
+    It reads through a null pointer where the first value is ``null``, and overflows its stack where objects
+    and arrays are nested somewhere between 1,500 and 20,000 levels.
     """
+    if NULL_FIRST.match(block):
+        return True
     marks = np.frombuffer(block.translate(None, NO_BRACKETS), np.uint8)
     steps = np.where((marks == ord("{")) | (marks == ord("[")), 1, -1).astype(np.int32)
     return bool(len(steps) > DEEP and np.cumsum(steps).max() > DEEP)
