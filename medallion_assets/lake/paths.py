@@ -7,6 +7,7 @@ from pathlib import Path
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
+from medallion_assets.delta.batches import newest_flows
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.settings import Settings
 from medallion_assets.sources import Source
@@ -80,11 +81,11 @@ def _ancestors(table: Table) -> list[Table]:
 
 
 def is_lost(table: Table, lake: Lake) -> bool:
-    """Return true where the table is gone, and batches wrote it.
+    """Return true where the table is gone, or another was made in its place by hand, and batches wrote it.
 
     Batches whose files were all refused, or gone before they were read, leave no table behind.
     """
-    if log.exists(lake.path(table)):
+    if log.exists(lake.path(table)) and newest_flows(lake.path(table)):
         return False
     if table.source:
         return outcomes.any_loaded(lake.ledger(table))

@@ -109,13 +109,23 @@ def _waiting(context: Context, read: Read, moved: DataFrame) -> DataFrame | None
     return rows.join(moved, list(read.on), "left_semi").select(*table.unique_by)
 
 
+def _fate(table: Table, lake: Lake) -> str:
+    is_there = log.exists(lake.path(table))
+    return (
+        "was removed and another made there by hand, and its checkpoint stayed"
+        if is_there
+        else ("is gone but its checkpoint is not")
+    )
+
+
 def why_not(table: Table, lake: Lake) -> str:
     """Say why a refresh has nothing to do, empty where it has; needs no JVM."""
     if is_lost(table, lake):
         raise CheckpointMismatch(
-            f"{table.key}: the table at {lake.path(table)} is gone but its checkpoint is not, so a refresh "
-            f"would bring only new rows. Upstream still holds them all: run `medallion reset {table.key} "
-            "--yes`, which takes what is made from it too, and run again to make all of it anew."
+            f"{table.key}: the table at {lake.path(table)} {_fate(table, lake)}, so that a refresh would "
+            "bring only new rows. Upstream still holds them all: run "
+            f"`medallion reset {table.key} --yes`, which takes what is made from it too, and run again to "
+            "make all of it anew."
         )
     if has_other_upstream(table, lake):
         what, verb = ("its file ledger", "reset") if table.source else ("its upstream", "full_refresh")
