@@ -48,6 +48,10 @@ def test_increments_with_faults_equal_an_independent_computation(lake, run, rows
         found = {(r["student_id"], r["email"], r["day"]): r["courses_counts"] for r in gold}
         assert found == expected_gold(lake.settings.landing / "school")
         assert done["school/silver/enrollments"].total("duplicates") == 1
+    sent = whole_objects((lake.settings.landing / "school/enrollments").glob("*.json"))
+    times = {r["enroll_id"]: datetime.fromtimestamp(r["enroll_timestamp"], timezone.utc) for r in sent}
+    silver = rows_of("school/silver/enrollments", "SELECT enroll_id, formatted_timestamp FROM t")
+    assert {r["enroll_id"]: r["formatted_timestamp"] for r in silver}.items() <= times.items()
     rules = rows_of("school/quarantine/silver_enrollments", "SELECT DISTINCT unnest(rules) AS rule FROM t")
     assert {r["rule"] for r in rules} == {"positive_quantity", "students_matched"}
 

@@ -123,3 +123,21 @@ def test_a_file_that_ends_its_reader_is_refused_by_name_and_those_beside_it_are_
     assert row["path"] == f"deadly.{kind}"
     assert row["reason"].endswith("its bytes end the process that reads them (SIGABRT)")
     trial_reads._ended()
+
+
+def test_a_reader_that_is_killed_from_outside_refuses_no_file(tmp_path, monkeypatch):
+    once = tmp_path / "once"
+    killed = trial_reads.PROGRAM.replace(
+        "    try:\n        {",
+        f"    import os, pathlib, signal\n    if not (once := pathlib.Path({str(once)!r})).exists():\n"
+        "        once.touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n    try:\n        {",
+    )
+    trial_reads._ended()
+    monkeypatch.setattr(trial_reads, "PROGRAM", killed)
+    zone = tmp_path / "zone"
+    zone.mkdir()
+    columnar(zone / "a.parquet", "parquet")
+    found = discover(zone, tmp_path / "ledger", Source("s", "parquet"))
+    assert once.exists()
+    assert (found.admitted, found.refused) == (1, 0)
+    trial_reads._ended()

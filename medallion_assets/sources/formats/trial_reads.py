@@ -76,6 +76,8 @@ for line in sys.stdin:
 '''
 """By itself: this package's own modules take seconds to import, these 0.1 s."""
 
+CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
+
 _LOCK = threading.Lock()
 _RUNNING: list["subprocess.Popen[str]"] = []
 
@@ -93,21 +95,30 @@ def try_reading(path: Path, source_format: str, part: Part) -> None:
     """
     if source_format not in ("parquet", "orc"):
         return
+    asked = json.dumps([str(path.absolute()), source_format, part])
     with _LOCK:
-        reader = _reader()
-        assert reader.stdin
-        assert reader.stdout
-        try:
-            reader.stdin.write(json.dumps([str(path.absolute()), source_format, part]) + "\n")
-            reader.stdin.flush()
-            answered = reader.stdout.readline()
-        except BrokenPipeError:
-            answered = ""
-        if not answered:
-            died = _ended()
-            raise UnreadableFile(
-                f"not a whole {source_format} file: its bytes end the process that reads them ({died})"
-            )
+        # An end that no bytes bring about, such as a kill for want of memory, is not the file's doing.
+        died = _died_of(asked)
+        if died and died not in CRASHES:
+            died = _died_of(asked)
+    if died:
+        raise UnreadableFile(
+            f"not a whole {source_format} file: its bytes end the process that reads them ({died})"
+        )
+
+
+def _died_of(asked: str) -> str:
+    """Return how the process ended that was asked to read a file, empty where it goes on."""
+    reader = _reader()
+    assert reader.stdin
+    assert reader.stdout
+    try:
+        reader.stdin.write(asked + "\n")
+        reader.stdin.flush()
+        answered = reader.stdout.readline()
+    except BrokenPipeError:
+        answered = ""
+    return "" if answered else _ended()
 
 
 def _reader() -> "subprocess.Popen[str]":
@@ -117,9 +128,10 @@ def _reader() -> "subprocess.Popen[str]":
     if not _RUNNING:
         command = [sys.executable, "-c", PROGRAM]
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-        _RUNNING.append(
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, cwd="/")
-        )
+        # In a session of its own: a Ctrl-C in the terminal, which a stream outlives, is not for it.
+        _RUNNING.append(subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, cwd="/", start_new_session=True
+        ))  # fmt: skip
         atexit.register(_ended)
     return _RUNNING[0]
 
