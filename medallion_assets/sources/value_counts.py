@@ -248,6 +248,9 @@ def _of_parquet(path: Path) -> ValueCounts:
         group = footer.row_group(number)
         for index in range(group.num_columns):
             chunk = group.column(index)
+            # A part of a struct may have the path of another column: the field b of a column a, and a.b.
+            if footer.schema.column(index).name != chunk.path_in_schema:
+                continue
             known = chunk.statistics is not None and chunk.statistics.has_null_count
             if known:
                 counts.values[chunk.path_in_schema] += group.num_rows - chunk.statistics.null_count

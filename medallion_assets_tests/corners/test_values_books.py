@@ -120,6 +120,14 @@ def test_columnar_files_are_counted_by_what_they_say_themselves(tmp_path, kind):
     assert kind == "orc" or "n" not in found.values
 
 
+def test_a_part_of_a_struct_is_not_counted_for_a_column_of_its_path(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [{"b": 1}, {"b": 2}], "a.b": [2, None]}), path)
+    found = counted(path, Source("s", "parquet"))
+    assert +found.values == {"a.b": 1}
+    assert found.uncounted == {"a"}
+
+
 def test_a_kind_of_file_that_says_nothing_is_named_with_the_reason(tmp_path):
     path = tmp_path / "a.bin"
     path.write_bytes(b"x")

@@ -1,9 +1,14 @@
 """Only lines that hold nothing beyond the schema are taken typed; any other goes to the careful reader."""
 
+from decimal import Decimal
+
 import pytest
+from hypothesis import HealthCheck, example, given
+from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -14,6 +19,7 @@ from pyspark.sql.types import (
 
 from medallion_assets.sources.formats import json_blocks
 from medallion_assets.sources.formats.json_blocks import TypedReader
+from medallion_assets_tests.examples import examples
 
 
 def columns(**kinds):
@@ -83,3 +89,35 @@ def test_a_column_of_strings_takes_the_text_of_any_other_value(text, beside):
 def test_two_values_on_a_line_are_not_made_good_by_one_over_two_lines():
     rows, _ = typed(b'{"a":1}{"a":2}\n{"a":\n3}\n')
     assert not rows
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=45)
+DECIMALS = st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p)))
+
+
+@st.composite
+def numbers(draw):
+    whole = draw(DIGITS).lstrip("0") or "0"
+    fraction = draw(st.just("") | DIGITS.map(".{}".format))
+    power = draw(
+        st.just("") | st.integers(-99, 99).map("e{}".format) | st.sampled_from(["E+5", "e-999999999"])
+    )
+    return draw(st.sampled_from(["", "-"])) + whole + fraction + power
+
+
+@given(kind=DECIMALS, number=numbers())
+@example(kind=(38, 38), number="9000000")
+@example(kind=(38, 18), number="123456789012345678901234")
+@example(kind=(9, 2), number="1e-77")
+@example(kind=(9, 2), number="1e-999999999")
+@examples(400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_number_in_a_decimal_column_is_taken_as_it_stands_or_not_at_all(kind, number):
+    schema = StructType(
+        [StructField("v", DecimalType(*kind)), StructField("a", ArrayType(DecimalType(*kind)))]
+    )
+    lines = [f'{{"v":{number}}}', f'{{"a":[0, {number}]}}', '{"v":0}']
+    found = TypedReader(schema).read("".join(f"{line}\n" for line in lines).encode())
+    rows = [row for table in found.rows for row in table.to_pylist()]
+    taken = [value for row in rows for value in (row["v"], *(row["a"] or ())) if value]
+    assert all(value == Decimal(number) for value in taken)
+    assert len(rows) + len(found.others) == len(lines)

@@ -141,3 +141,21 @@ def test_a_reader_that_is_killed_from_outside_refuses_no_file(tmp_path, monkeypa
     assert once.exists()
     assert (found.admitted, found.refused) == (1, 0)
     trial_reads._ended()
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "xml"])
+def test_a_number_of_more_digits_than_python_takes_stops_no_discovery(tmp_path, kind):
+    digits = "7" * 5000
+    text = {
+        "json": f'{{"n": {digits}}}\n{{"n": -{digits}}}\n',
+        "csv": f"n\n{digits}\n-{digits}\n",
+        "xml": f"<r><row><n>{digits}</n></row><row><n>-{digits}</n></row></r>",
+    }[kind]
+    zone = tmp_path / "zone"
+    zone.mkdir()
+    (zone / f"a.{kind}").write_text(text)
+    source = Source(
+        "s", kind, infer_column_types=True, reader_options={"rowTag": "row"} if kind == "xml" else {}
+    )
+    found = discover(zone, tmp_path / "ledger", source)
+    assert (found.admitted, found.refused, found.records) == (1, 0, 2)

@@ -6,7 +6,6 @@ time and never decides otherwise.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,7 +19,8 @@ import pyarrow.json
 from pyspark.sql import types
 
 from medallion_assets.sources.counted_lines import BLANK, line_ends
-from medallion_assets.sources.formats.exact_values import BITS, NotExact, TextOptions, is_rounded
+from medallion_assets.sources.formats.exact_numbers import Wrapping, rounded
+from medallion_assets.sources.formats.exact_values import BITS, NotExact, TextOptions
 from medallion_assets.sources.formats.json_values import TIMES, JsonText, stored_type, types_in
 from medallion_assets.sources.formats.typed_columns import usual_form, usual_values
 
@@ -34,9 +34,6 @@ OPENS, CLOSES, RETURN = b"{}\r"
 MISFIT = (msgspec.MsgspecError, ValueError, RecursionError)
 KEPT = (b'"', b"n")
 """How a string begins, and null: a column of strings takes any other value as its text."""
-LONG_RUN = 16
-"""Digits and points; a number with fewer comes back from a double as it was written."""
-NUMBERS = re.compile(rb"[-+0-9.eE]{16,}|[-+]?[0-9.]+[eE]-[0-9]{3,}")
 
 
 @dataclass
@@ -56,6 +53,8 @@ class TypedReader:
         parsed = parsed_type(schema)
         self.schema, self.parsed = schema, None if parsed is None else pa.schema(list(parsed))
         self.rounds = any(isinstance(kind, (types.DoubleType, types.FloatType)) for kind in types_in(schema))
+        scales = [kind.scale for kind in types_in(schema) if isinstance(kind, types.DecimalType)]
+        self.wrapping = Wrapping(max(scales)) if scales else None
         self.decoder: msgspec.json.Decoder[Any] | None = None
         self.text_decoder: msgspec.json.Decoder[Any] | None = None
         self.text_fields: list[str] = []
@@ -79,6 +78,7 @@ class TypedReader:
         """Return the non-blank lines of a block of whole lines."""
         # Looked for in whole blocks: a pattern over each line takes ten times as long as its decoding.
         exact = not (self.rounds and rounded(block))
+        exact = exact and not (self.wrapping and self.wrapping.is_in(block))
         if exact and self.parsed is not None and (whole := self.rows_of(block)) is not None:
             return Lines([whole], [range(len(whole))])
         lines = [(n, line) for n, line in enumerate(block.splitlines()) if line.strip(BLANK)]
@@ -113,7 +113,7 @@ class TypedReader:
 
     def _fitted(self, line: bytes, exact: bool) -> bytes:
         """Return a line that may fit, with strings for the values that columns of strings take as text."""
-        if not exact and _rounded_numbers(line):
+        if not exact and ((self.rounds and rounded(line)) or (self.wrapping and self.wrapping.is_in(line))):
             raise ValueError
         if not self.texts_seen:
             try:
@@ -177,27 +177,6 @@ def objects_on_lines(block: bytes) -> int:
             return 0
         before = np.where(before == RETURN, marks[ends - 2], before)
     return len(ends) + 1 if ((before == CLOSES) & (marks[ends + 1] == OPENS)).all() else 0
-
-
-def rounded(block: bytes) -> bool:
-    """Return true where a number of the block may be more exact than a double.
-
-    Long runs of digits are looked for first, all bytes at once: a pattern over them takes ten times as long.
-    """
-    marks = np.frombuffer(block, np.uint8)
-    digits = (marks - 48 < 10) | (marks == 46)
-    runs, length = digits, 1
-    while length < LONG_RUN:
-        runs, length = runs[:-length] & runs[length:], 2 * length
-        if not runs.any():
-            break
-    small = (marks[:-1] | 32 == 101) & (marks[1:] == 45)
-    three = small[:-3] & digits[2:-2] & digits[3:-1] & digits[4:] if len(marks) > 4 else small[:0]
-    return bool((length >= LONG_RUN and runs.any()) or three.any()) and _rounded_numbers(block)
-
-
-def _rounded_numbers(text: bytes) -> bool:
-    return any(is_rounded(found.decode()) for found in NUMBERS.findall(text))
 
 
 def _stored(column: Any, kind: types.DataType) -> pa.ChunkedArray:

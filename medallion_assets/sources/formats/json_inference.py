@@ -19,8 +19,9 @@ import pyarrow.json
 from pyspark.sql import types
 
 from medallion_assets.sources.counted_lines import BLANK
+from medallion_assets.sources.formats.exact_numbers import rounded
 from medallion_assets.sources.formats.exact_values import LARGEST, is_rounded
-from medallion_assets.sources.formats.json_blocks import objects_on_lines, rounded
+from medallion_assets.sources.formats.json_blocks import objects_on_lines
 from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import Value, ends_arrow
 from medallion_assets.sources.formats.json_values import is_text

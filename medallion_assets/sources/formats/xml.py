@@ -154,7 +154,8 @@ def _reads_back(text: str) -> bool:
     """Return true where a number is written as a program would write it: else its type is text."""
     if text in ("true", "false"):
         return True
-    return text == (str(int(text)) if text.lstrip("-").isdigit() else repr(float(text)))
+    # Python refuses integers of more than 4,300 digits.
+    return text != "-0" if text.lstrip("-").isdigit() else text == repr(float(text))
 
 
 def _string(text: str) -> str:
