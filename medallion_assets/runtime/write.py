@@ -115,7 +115,13 @@ def _takes(held: DataType, new: DataType) -> bool:
         return isinstance(new, NullType) or grows or names == ["float", "double"]
     if isinstance(held, DecimalType) and isinstance(new, DecimalType):
         return held.scale >= new.scale and held.precision - held.scale >= new.precision - new.scale
-    # What nested types gain or lack is told by their fields.
+    # MERGE would cast what is inside without a word: 1.5 of an array to 1.
+    if isinstance(held, ArrayType) and isinstance(new, ArrayType):
+        return _takes(held.elementType, new.elementType)
+    if isinstance(held, MapType) and isinstance(new, MapType):
+        return _takes(held.keyType, new.keyType) and _takes(held.valueType, new.valueType)
+    if isinstance(held, StructType) and isinstance(new, StructType):
+        return not any(_retyped(held, new))
     return True
 
 

@@ -42,6 +42,7 @@ CHANGED = {
     "dropped": (lambda o: o.drop("total"), "no longer gives total"),
     "retyped": (lambda o: o.withColumn("total", F.col("total").cast("string")), r"total \(int in the table"),
     "narrowed": (lambda o: o.withColumn("total", F.expr("total / 2D")), r"total \(int .* double"),
+    "inside": (lambda o: o.withColumn("address", F.expr("struct(address.street, 7 AS town)")), r"town:int"),
     "a field": (lambda o: o.withColumn("address", F.expr("struct(address.street)")), r"gives address\.town"),
 }  # fmt: skip
 

@@ -25,7 +25,12 @@ def rounded(block: bytes) -> bool:
     small = (marks[:-1] | 32 == 101) & (marks[1:] == 45)
     three = small[:-3] & digits[2:-2] & digits[3:-1] & digits[4:] if len(marks) > 4 else small[:0]
     found = _has_run(digits, LONG_RUN) or three.any()
-    return bool(found) and any(is_rounded(number.decode()) for number in NUMBERS.findall(block))
+    return bool(found) and rounded_on(block)
+
+
+def rounded_on(line: bytes) -> bool:
+    """Return the same of one line, which is too short for passes over all its bytes to pay."""
+    return any(is_rounded(number.decode()) for number in NUMBERS.findall(line))
 
 
 class Wrapping:

@@ -19,7 +19,7 @@ import pyarrow.json
 from pyspark.sql import types
 
 from medallion_assets.sources.counted_lines import BLANK, line_ends
-from medallion_assets.sources.formats.exact_numbers import Wrapping, rounded
+from medallion_assets.sources.formats.exact_numbers import Wrapping, rounded, rounded_on
 from medallion_assets.sources.formats.exact_values import BITS, NotExact, TextOptions
 from medallion_assets.sources.formats.json_values import TIMES, JsonText, stored_type, types_in
 from medallion_assets.sources.formats.typed_columns import usual_form, usual_values
@@ -113,7 +113,8 @@ class TypedReader:
 
     def _fitted(self, line: bytes, exact: bool) -> bytes:
         """Return a line that may fit, with strings for the values that columns of strings take as text."""
-        if not exact and ((self.rounds and rounded(line)) or (self.wrapping and self.wrapping.is_in(line))):
+        wraps = self.wrapping and self.wrapping.number.search(line)
+        if not exact and (wraps or (self.rounds and rounded_on(line))):
             raise ValueError
         if not self.texts_seen:
             try:
