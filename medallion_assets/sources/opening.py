@@ -19,7 +19,8 @@ from medallion_assets.sources.options import Source
 
 MAGIC = {
     b"\x1f\x8b": "gzip",
-    b"BZh": "bz2",
+    # A header may begin with the first three letters alone.
+    **{b"BZh%d%b" % (level, mark): "bz2" for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")},
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\xfd7zXZ": "xz",
     b"\x04\x22\x4d\x18": "lz4",
@@ -75,7 +76,7 @@ def wrapping(path: Path, source: Source) -> Wrapping:
         UnreadableFile: The name promises a compression that the bytes are not.
     """
     with path.open("rb") as file:
-        head = file.read(8)
+        head = file.read(max(map(len, MAGIC)))
     codec = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
     promised = ENDINGS.get(path.suffix.lower(), "")
     if promised and promised != codec and head:

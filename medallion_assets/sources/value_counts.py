@@ -137,12 +137,14 @@ def _count_columns(block: bytes, counts: ValueCounts) -> bool:
         return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
+        # A key may be no UTF-8, which is found only as it is read.
+        names = found.column_names
     except (pa.ArrowException, ValueError):
         return False
     if found.num_rows != lines:
         # Blank lines, or several values on one.
         return False
-    for name, column in zip(found.column_names, found.columns, strict=True):
+    for name, column in zip(names, found.columns, strict=True):
         counts.values[name] += len(column) - column.null_count
     return True
 

@@ -277,3 +277,21 @@ def test_a_refused_row_of_a_file_with_columns_says_which_it_was(landed, autoload
     text = written(pq.write_table, pa.table({"id": [1, 2, 3], "n": ["x", None, "y"]}))
     done = autoload(landed(a__parquet=text), "parquet", schema="id BIGINT, n INT")
     assert sorted(held(done)) == ["record 1", "record 3"]
+
+
+def test_a_part_of_a_value_that_does_not_fit_a_date_format_is_rescued_with_its_value(landed, autoload, rows):
+    lines = [
+        {"id": 1, "at": "2026-01-01 08:30", "of": {"on": "31/12/2025", "n": 1}, "days": ["01/02/2026"]},
+        {"id": 2, "of": {"on": "2025-12-31", "n": 2}},
+        {"id": 3, "days": ["01/02/2026", "2026-02-01"]},
+        {"id": 4, "at": "08:30"},
+    ]
+    schema = "id INT, at TIMESTAMP, of STRUCT<on: DATE, n: INT>, days ARRAY<DATE>"
+    options = {"schema": schema, "schema_evolution_mode": "rescue", "dateFormat": "dd/MM/yyyy"}
+    text = "\n".join(map(json.dumps, lines))
+    found = {row["id"]: row for row in rows(autoload(landed(a__json=text), "json", **options))}
+    assert (found[1]["of"]["on"], found[1]["days"]) == (date(2025, 12, 31), [date(2026, 2, 1)])
+    assert rescued(found[1]) == {}
+    for number, name in ((2, "of"), (3, "days"), (4, "at")):
+        assert found[number][name] is None
+        assert rescued(found[number]) == {name: lines[number - 1][name]}

@@ -1,10 +1,12 @@
 """Files on which a reader of native code would end the whole process: they are refused, or read otherwise."""
 
+import bz2
 import json
 from collections import Counter
 from datetime import datetime, timezone
 from random import Random
 
+import fastavro
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
@@ -159,3 +161,37 @@ def test_a_number_of_more_digits_than_python_takes_stops_no_discovery(tmp_path, 
     )
     found = discover(zone, tmp_path / "ledger", source)
     assert (found.admitted, found.refused, found.records) == (1, 0, 2)
+
+
+def test_a_header_that_begins_as_bz2_does_is_no_compressed_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("BZh1,name\n1,x\n")
+    assert contents(path, Source("s", "csv")).records == 1
+    path.with_suffix(".csv.bz2").write_bytes(bz2.compress(path.read_bytes()))
+    assert contents(path.with_suffix(".csv.bz2"), Source("s", "csv")).records == 1
+
+
+@pytest.mark.parametrize("other", ["long", {"type": "long", "logicalType": "timestamp-micros"}])
+def test_an_avro_union_that_does_not_say_whether_a_value_is_a_date_is_refused(tmp_path, other):
+    of = ["null", {"type": "int", "logicalType": "date"}, other]
+    schema = {"type": "record", "name": "r", "fields": [{"name": "d", "type": of}]}
+    path = tmp_path / "a.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, [{"d": None}])
+    with pytest.raises(UnreadableFile, match="a union of int and long"):
+        contents(path, Source("s", "avro"))
+
+
+def test_avro_records_without_fields_are_refused(tmp_path):
+    path = tmp_path / "a.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": []}, [{}, {}])
+    with pytest.raises(UnreadableFile, match="have no fields"):
+        contents(path, Source("s", "avro"))
+
+
+def test_values_beside_a_key_that_is_no_utf_8_are_counted(tmp_path):
+    path, source = tmp_path / "a.json", Source("s", "json")
+    path.write_bytes(b'{"a": 1, "k\xff": 2}\n{"a": 3}\n')
+    found = count_values(entry(path, source), source)
+    assert (found.reason, found.values["a"]) == ("", 2)

@@ -83,11 +83,13 @@ def arrow_schema(written: Any) -> pa.Schema:
     """Return the columns of an Avro schema.
 
     Raises:
-        UnreadableFile: It is no record, or a type holds itself.
+        UnreadableFile: It is no record or has no fields, or a type holds itself or cannot be told.
     """
     record = expand_schema(written)
     if not isinstance(record, dict) or record["type"] != "record":
         raise UnreadableFile(f"its Avro schema is no record, but {written}: no table has such rows")
+    if not record["fields"]:
+        raise UnreadableFile("its Avro records have no fields: no table has such rows")
     return pa.schema([pa.field(field["name"], _type(field["type"])) for field in record["fields"]])
 
 
@@ -124,6 +126,12 @@ def _type(avro: Any, digits: int = 0) -> pa.DataType:
     """
     if isinstance(avro, list):
         real = _real(avro)
+        whole = [branch for branch in real if _word(branch) in ("int", "long")]
+        if len(whole) > 1 and any(isinstance(branch, dict) for branch in whole):
+            raise UnreadableFile(
+                "it has a union of int and long of which one is a date or time, and a value does not say "
+                "which of them it is; write them as fields of their own"
+            )
         members = [pa.field(f"member{place}", _type(branch, digits)) for place, branch in enumerate(real)]
         return pa.struct(members) if len(real) > 1 else members[0].type if real else pa.null()
     if isinstance(avro, str):

@@ -28,10 +28,12 @@ from medallion_assets.sources.formats.json_scan import NotJson, Value, scan
 from medallion_assets.sources.options import Source
 
 STRINGS = TextOptions(partial_days=True)
-FORMATS = {"dateFormat", "timestampFormat", "timestampNTZFormat", "locale"}
-"""Reader options whose patterns only Java knows."""
-
 TIMES = (types.DateType, types.TimestampType, types.TimestampNTZType)
+FORMATS: dict[str, Any] = {
+    "dateFormat": types.DateType, "timestampFormat": types.TimestampType,
+    "timestampNTZFormat": types.TimestampNTZType, "locale": TIMES,
+}  # fmt: skip
+"""Reader options whose patterns only Java knows."""
 
 
 class JsonText(types.StringType):
@@ -272,13 +274,14 @@ def as_read(schema: types.StructType, source: Source) -> types.StructType:
     """
     if source.format not in ("json", "xml"):
         return schema
-    formats = bool(FORMATS & set(source.reader_options))
+    given = {kind for name, kind in FORMATS.items() if name in source.reader_options}
     fields = [
-        types.StructField(f.name, JsonText() if _by_spark(f.dataType, formats) else f.dataType)
+        types.StructField(f.name, JsonText() if _by_spark(f.dataType, tuple(given)) else f.dataType)
         for f in schema.fields
     ]
     return types.StructType(fields)
 
 
-def _by_spark(kind: types.DataType, formats: bool) -> bool:
-    return not reads(kind) or (formats and any(type(inner) in TIMES for inner in types_in(kind)))
+def _by_spark(kind: types.DataType, formatted: tuple[type, ...]) -> bool:
+    """Return true for a type of ours to hand on; an option changes how columns of its own type are read."""
+    return not reads(kind) or any(isinstance(inner, formatted) for inner in types_in(kind))

@@ -18,6 +18,7 @@ FROM = types.StructType(
     ]
 )
 TEXTS = types.StructType([types.StructField(name, types.StringType()) for name in JUDGED.names])
+PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt"}
 BY_ARROW = {"datetimeRebaseMode": "CORRECTED"}
 """Dates before 1582 that Arrow writes are those of Spark's own calendar."""
 
@@ -68,8 +69,9 @@ def finished(judged: DataFrame, source: Source, schema: types.StructType) -> Dat
             columns.append(text)
             continue
         wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
-        kind = types.StructType([types.StructField("v", field.dataType)])
-        value = F.from_json(wrapped, kind, {"mode": "PERMISSIVE", **times})["v"]
+        parsed = F.from_json(wrapped, with_corrupt(field.dataType), {**PERMISSIVE, **times})
+        # Of a value inside that does not fit Spark makes NULL, and says so of the whole record alone.
+        value = F.when(parsed["corrupt"].isNull(), parsed["v"])
         columns.append(value.alias(field.name))
         name = as_json(F.lit(field.name))
         left.append(F.when(text.isNotNull() & value.isNull(), F.concat(name, F.lit(":"), text)))
@@ -80,6 +82,12 @@ def finished(judged: DataFrame, source: Source, schema: types.StructType) -> Dat
         *_refused(misfits, bool(left) and not source.rescues_values, bool(source.select)),
         *FROM.names,
     )
+
+
+def with_corrupt(kind: types.DataType) -> types.StructType:
+    """Return what a text is read as: its value ``v``, and ``corrupt`` where a part of it does not fit."""
+    fields = [types.StructField("v", kind), types.StructField("corrupt", types.StringType())]
+    return types.StructType(fields)
 
 
 def _rescued(misfits: Column, some: bool, name: str) -> list[Column]:
