@@ -3,7 +3,7 @@
 import pytest
 
 from medallion_assets.delta import commit
-from medallion_assets.runtime import query
+from medallion_assets.runtime import query, static_changes
 from medallion_assets.sources import discovery
 from medallion_assets.storage import lease
 from medallion_assets_tests.faults import landing, names, records, runs, storage
@@ -51,7 +51,12 @@ def plain_save(writer, path, transaction):
 
 WITHOUT = {
     "transaction ids": (
-        [(commit, "_save", plain_save), (commit, "write_few", lambda *_: False)],
+        [
+            (commit, "_save", plain_save),
+            (commit, "write_few", lambda *_: False),
+            # A table without them is refused as one that was made by hand.
+            (static_changes, "is_lost", lambda *_: False),
+        ],
         runs.dies(2, "after"),
     ),
     "ledger": ([(discovery, "known_files", lambda *_, **__: {})], landing.second_deliveries),
