@@ -124,8 +124,7 @@ def test_a_stream_cannot_be_sorted(sql):
     "sql",
     [
         "SELECT * FROM clicks",
-        "SELECT *, row_number() OVER (PARTITION BY who ORDER BY at) AS nth FROM clicks",
-        "SELECT *, count(*) OVER w AS n FROM clicks WINDOW w AS (PARTITION BY who ORDER BY at)",
+        "SELECT * FROM clicks JOIN (SELECT who, lag(at) OVER (ORDER BY at) AS b FROM people) USING (who)",
         "SELECT clicks.* FROM clicks JOIN (SELECT * FROM people ORDER BY at LIMIT 1) p USING (who)",
         "SELECT clicks.* FROM clicks JOIN (SELECT who, max(at) AS at FROM people GROUP BY who) p USING (who)",
         "SELECT *, (SELECT max(at) FROM people) AS newest FROM clicks",
@@ -144,6 +143,19 @@ def test_no_false_alarm(sql):
 def test_a_strict_cast_is_told_with_what_becomes_of_the_record(cast):
     (told,) = declared(f"SELECT {cast} AS p FROM clicks").query_warnings
     assert all(words in told for words in ("CAST(", "AS INT)", "quarantine as query_failed", "TRY_CAST("))
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT *, row_number() OVER (PARTITION BY who ORDER BY at) AS nth FROM clicks", "row_number"),
+        ("SELECT *, max(n) OVER w AS n FROM clicks WINDOW w AS (PARTITION BY who ORDER BY at)", "max"),
+        ("SELECT * FROM (SELECT lag(n) IGNORE NULLS OVER (ORDER BY at) AS b FROM clicks)", "lag"),
+    ],
+)
+def test_a_function_over_rows_of_a_stream_is_told_to_see_one_micro_batch(sql, name):
+    (told,) = declared(sql).query_warnings
+    assert told.startswith(f"{name}() OVER (...) in its query sees the rows of one micro-batch")
 
 
 def test_a_cast_that_cannot_fail_by_the_types_upstream_declares_is_not_told():
@@ -229,6 +241,16 @@ REFUSED = {
         lambda rows: rows.groupBy("who").count(),
         "in append mode and has no watermark",
     ),
+    "uneven slide": (
+        "complete",
+        lambda rows: rows.groupBy(F.window("at", "50 seconds", "20 seconds")).agg(F.count("*").alias("n")),
+        "lies in 2 or in 3 of its sliding windows",
+    ),
+    "overlap": (
+        "incremental",
+        lambda rows: rows.groupBy(F.window("at", "1 day", "8 hours"), "who").agg(F.count("*").alias("n")),
+        "lies in 3 of its sliding windows, and it says window_overlap=1: .*Say window_overlap=3",
+    ),
 }
 
 
@@ -260,7 +282,8 @@ def test_a_strict_cast_of_a_frame_is_told_at_the_first_run_by_doctor_plan_and_da
     done = refresh(made, lake, lambda: spark)
     # The record with no number is where the words say.
     assert (done.total("written"), done.total("quarantined")) == (1, 1)
-    (told,) = query_warnings(made, lake)
+    told, window = query_warnings(made, lake)
+    assert window.startswith("max() OVER (...) in its query sees the rows of one micro-batch")
     assert told.startswith("CAST(price AS INT) in its query fails on a value that is no INT")
     assert f"{made.declared_at}: shop/silver/made: {told}" in caplog.text
     assert all(f"warning: {told}" in look(verb, made).does for verb in ("doctor", "plan"))

@@ -75,12 +75,45 @@ def grouped_stream(table: Table, keys: Collection[str], windows: bool) -> str:
     )
 
 
+def sliding_windows(table: Table, most: int, always: bool) -> str:
+    """Return why the rows in a table's sliding windows cannot be counted, empty where they can be.
+
+    Args:
+        table: The table.
+        most: In how many windows a row lies at most.
+        always: True where each row lies in as many: the size is a multiple of the slide.
+    """
+    if not table.row_count_column or (always and most == table.window_overlap):
+        return ""
+    if always:
+        return (
+            f"each row of the stream {stream_of(table)} lies in {most} of its sliding windows, and it says "
+            f"window_overlap={table.window_overlap}: conservation counts by it. Say window_overlap={most}"
+        )
+    return (
+        f"a row of the stream {stream_of(table)} lies in {most - 1} or in {most} of its sliding windows, so "
+        "that conservation cannot tell from its counts whether a row is missing. Make the window's size a "
+        "multiple of its slide"
+    )
+
+
 def strict_cast(cast: str, kind: str) -> str:
     """Return what a cast does to a record whose value is none of the type."""
     return (
         f"{cast} in its query fails on a value that is no {kind}: the record goes to the quarantine as "
         "query_failed, and where more than 20 of a batch do, the run fails and nothing is written. "
         f"{cast.replace('CAST(', 'TRY_CAST(', 1)} gives NULL instead, which an expectation can judge"
+    )
+
+
+def window_function(table: Table, name: str) -> str:
+    """Return what a function OVER rows of a stream sees; empty where the table takes all of its rows."""
+    if table.output_mode not in ("append", "update", "changes") or table.once:
+        return ""
+    return (
+        f"{name}() OVER (...) in its query sees the rows of one micro-batch of the stream {stream_of(table)} "
+        "alone, so that its values depend on how files are cut into batches. Compute it where the table is "
+        "read, over all of its rows"
     )
 
 
@@ -104,7 +137,10 @@ def problems_of(table: Table) -> list[str]:
 def warnings_of(table: Table) -> tuple[str, ...]:
     """Return what the SQL of a query does to records that a person may not expect."""
     tree = _parsed(table)
-    return tuple(dict.fromkeys(_strict_casts(tree, _declared_types(table)))) if tree is not None else ()
+    if tree is None:
+        return ()
+    told = (*_strict_casts(tree, _declared_types(table)), *_window_functions(tree, table))
+    return tuple(dict.fromkeys(filter(None, told)))
 
 
 def _parsed(table: Table) -> Any:
@@ -222,6 +258,18 @@ def _is_of(column: exp.Expression, found: Any) -> bool:
         if isinstance(found, (exp.Window, exp.Select)):
             return False
     return True
+
+
+def _window_functions(tree: exp.Expression, table: Table) -> Iterator[str]:
+    for select in _streamed(tree, table):
+        for over in select.find_all(exp.Window):
+            if over.find_ancestor(exp.Select) is select:
+                nulls = isinstance(over.this, (exp.IgnoreNulls, exp.RespectNulls))
+                function = over.this.this if nulls else over.this
+                # The WINDOW clause's own definitions have a name in the place of a function.
+                if isinstance(function, exp.Func):
+                    known = function.name if isinstance(function, exp.Anonymous) else function.sql_name()
+                    yield window_function(table, known.lower())
 
 
 def _declared_types(table: Table) -> dict[str, str]:

@@ -16,9 +16,11 @@ from medallion_assets.declare.errors import QueryRefused
 from medallion_assets.declare.query_checks import (
     grouped_stream,
     may_fail,
+    sliding_windows,
     sorted_stream,
     stream_of,
     strict_cast,
+    window_function,
 )
 from medallion_assets.declare.table import SOURCE_ROW, Table
 from medallion_assets.delta import log
@@ -58,7 +60,7 @@ def refuse_unsound_query(rows: DataFrame, table: Table, lake: Lake) -> None:
         return
     for problem in filter(None, _problems(plan, table)):
         raise QueryRefused(f"{table.declared_at}: {table.key}: {problem}. Nothing was written.")
-    told = sorted({*_strict_casts(plan)} - {*table.query_warnings})
+    told = sorted({*_strict_casts(plan), *_window_functions(plan, table)} - {*table.query_warnings, ""})
     for words in told:
         logging.getLogger(__name__).warning("%s: %s: %s", table.declared_at, table.key, words)
     if told or lake.state(table, FILE).exists():
@@ -86,7 +88,7 @@ def _plan(rows: DataFrame, table: Table, lake: Lake) -> Any:
 
 
 def _problems(plan: Any, table: Table) -> Iterator[str]:
-    for node in _over_stream(plan):
+    for node in over_stream(plan):
         if node.nodeName() == "Sort" and getattr(node, "global")():
             by = ", ".join(_text(order.child()) for order in each(node.order()))
             yield sorted_stream(table, by)
@@ -94,20 +96,42 @@ def _problems(plan: Any, table: Table) -> Iterator[str]:
             columns = [c for e in each(node.groupingExpressions()) for c in each(e.references().toSeq())]
             windows = any(column.metadata().contains(word) for column in columns for word in WINDOWS)
             yield grouped_stream(table, {column.name().lower() for column in columns}, windows)
+        elif node.nodeName() == "Filter" and _gives_windows(node.child()):
+            # Of a size that is no multiple of the slide Spark makes one window too many, and filters.
+            always = node.condition().nodeName() == "IsNotNull"
+            yield sliding_windows(table, node.child().projections().size(), always)
 
 
-def _over_stream(plan: Any) -> list[Any]:
-    """Return the nodes of a plan that the stream's rows go through; empty where there is no stream in it."""
+def _gives_windows(plan: Any) -> bool:
+    """Return true for the node that gives a row once for each sliding window it may lie in."""
+    return plan.nodeName() == "Expand" and any(a.metadata().contains(WINDOWS[0]) for a in each(plan.output()))
+
+
+def over_stream(plan: Any) -> list[Any]:
+    """Return the nodes of a plan that the rows of the stream (``STREAM``) go through, from the top down.
+
+    Empty where there is no stream in it.
+    """
     if plan.nodeName() == "SubqueryAlias" and plan.alias() == STREAM:
         return [plan]
-    below = [node for child in each(plan.children()) for node in _over_stream(child)]
+    below = [node for child in each(plan.children()) for node in over_stream(child)]
     return [plan, *below] if below else []
 
 
 def _strict_casts(plan: Any) -> Iterator[str]:
-    for node in _over_stream(plan):
+    for node in over_stream(plan):
         for expression in each(node.expressions()):
             yield from _casts_in(expression)
+
+
+def _window_functions(plan: Any, table: Table) -> Iterator[str]:
+    for node in over_stream(plan):
+        if node.nodeName() == "Window":
+            for column in each(node.windowExpressions()):
+                function = column.child().windowFunction()
+                aggregates = function.nodeName() == "AggregateExpression"
+                named = function.aggregateFunction() if aggregates else function
+                yield window_function(table, str(named.prettyName()).lower())
 
 
 def _casts_in(expression: Any) -> Iterator[str]:
