@@ -3,9 +3,9 @@
 Only ``groupBy(...).agg(...)`` as a query's last step is taken apart; everything else is recomputed for
 the keys that changed.
 
-``merged``: the batch's own aggregate joins the groups that stand. ``recomputed``: the groups the batch
-touches are aggregated anew from upstream, where a function cannot be merged or rows went upstream.
-``rewritten``: the whole, where the groups have no names.
+``merged``: the batch's own aggregate joins the groups that are there. ``recomputed``: the groups the batch
+touches are aggregated again from upstream, where a function cannot be merged or rows went upstream.
+``rewritten``: the whole, where the groups have no names, or where a row changes groups that are not its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +26,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.poison import sound
+from medallion_assets.runtime.query_checks import STREAM, over_stream
 from medallion_assets.runtime.recompute import with_gone
 from medallion_assets.runtime.write import Prepared, joining
 from medallion_assets.session.frames import each, of_plan
@@ -63,18 +64,66 @@ class Aggregate:
         keys: Output columns that name a group.
         parts: Its other columns.
         not_mergeable: Why it has to be recomputed for changed keys; empty where it can be merged.
+        reaches_others: Why a row may change groups that it is not in; empty where it cannot.
         plan: Spark's plan of it.
     """
 
     keys: tuple[str, ...]
     parts: tuple[Part, ...] = ()
     not_mergeable: str = ""
+    reaches_others: str = ""
     plan: Any = None
 
 
+ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "Expand", "View", "Sort", "Repartition",
+              "RepartitionByExpression", "ResolvedHint"}  # fmt: skip
+"""Nodes that make of each row of theirs what they make of it alone. So do ``Join`` and ``Union`` at times."""
+
+SIDES = {
+    "Inner": 0b11,
+    "Cross": 0b11,
+    "LeftOuter": 0b01,
+    "LeftSemi": 0b01,
+    "LeftAnti": 0b01,
+    "RightOuter": 0b10,
+}
+"""By a join's type: whether its left (1) and its right side (2) may be the stream."""
+
+
+def reaches_others(answer: DataFrame) -> str:
+    """Return which step of a query over the stream may let a row change groups it is not in, or none.
+
+    One aggregate over rows that were each made of one row of the stream: of the batch's rows alone it gives
+    their groups. Of groups that are grouped again, of distinct rows or of a stream that meets itself it may
+    give others.
+    """
+    optimizer: Any = answer.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer  # type: ignore[union-attr]
+    # A reference to a CTE is a leaf, which does not show that it is over the stream.
+    plan = optimizer.InlineCTE(True, False).apply(answer._jdf.queryExecution().analyzed())
+    grouped = 0
+    for node in over_stream(plan):
+        name = node.nodeName()
+        grouped += name == "Aggregate"
+        alone = name in ROW_BY_ROW or name == "Aggregate" or node.children().isEmpty()
+        if name in ("Join", "Union"):
+            streams = sum(1 << at for at, child in enumerate(each(node.children())) if over_stream(child))
+            whole = (1 << node.children().size()) - 1
+            alone = streams == whole if name == "Union" else _meets_all(node, streams)
+        if not alone or grouped > 1 or any(over_stream(query) for query in each(node.subqueries())):
+            return f"the query has {'a second Aggregate' if grouped > 1 else name} over the stream"
+    return ""
+
+
+def _meets_all(join: Any, streams: int) -> bool:
+    """Return true where each row of the stream gives of a join what it gives alone."""
+    return streams in (0b00, 0b01, 0b10) and streams & ~SIDES.get(str(join.joinType().toString()), 0) == 0
+
+
 def aggregate_of(answer: DataFrame, declared_keys: Sequence[str]) -> Aggregate:
-    """Return what the last step of the frame's query is, as far as it can be merged."""
+    """Return what the last step of a query over the stream (``STREAM``) is, as far as it can be merged."""
     plan = answer._jdf.queryExecution().analyzed()
+    if why := reaches_others(answer):
+        return Aggregate(tuple(declared_keys), (), reaches_others=why)
     if plan.nodeName() != "Aggregate":
         why = f"the query ends in {plan.nodeName()}, not in groupBy(...).agg(...)"
         return Aggregate(tuple(declared_keys), (), why)
@@ -88,7 +137,7 @@ def aggregate_of(answer: DataFrame, declared_keys: Sequence[str]) -> Aggregate:
             parts.append(_part(column.name(), inner))
     whys = [f"{p.name} is {p.function}" for p in parts if p.function not in (*MERGED, "Average")]
     why = f"{', '.join(whys)}, which cannot be merged" if whys else ""
-    return Aggregate(tuple(keys), tuple(parts), why, plan)
+    return Aggregate(tuple(keys), tuple(parts), why, plan=plan)
 
 
 def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
@@ -202,10 +251,10 @@ def prepare_incremental(
         static_versions: Versions of its static inputs.
         versions: The upstream versions of the batch.
     """
-    new = derived(changes.added(rows), table, lake, static_versions)
+    new = derived(changes.added(rows).alias(STREAM), table, lake, static_versions)
     found = aggregate_of(new, table.unique_by)
-    why = found.not_mergeable
-    if not changes.only_appends(lake.upstream_log(table), versions):
+    why = found.reaches_others or found.not_mergeable
+    if not found.reaches_others and not changes.only_appends(lake.upstream_log(table), versions):
         why = WENT
     there = log.exists(lake.path(table))
     if not why and not (versions.after < 0 and there):
@@ -213,7 +262,7 @@ def prepare_incremental(
         merge = partial(_merge, partials, found, table)
         return Prepared({}, "merged: each function joins the groups that are there", merge, (partials,))
     whole = _whole(rows.sparkSession, table, lake, static_versions, versions, found)
-    if versions.after < 0 or not there or not (found.keys or found.plan):
+    if versions.after < 0 or not there or found.reaches_others or not (found.keys or found.plan):
         why = why or "all of upstream is taken"
         return Prepared({}, f"rewritten: {why}", partial(_rewrite, _computed(whole), table), (whole,))
     gone = derived(changes.removed(rows), table, lake, static_versions)

@@ -6,12 +6,16 @@ import shutil
 from dataclasses import dataclass
 
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, stream
 from medallion_assets.delta import log
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import refresh
+from medallion_assets.runtime.aggregates import reaches_others
+from medallion_assets.runtime.query_checks import STREAM
+from medallion_assets.session.frames import frame_of
 from medallion_assets.simulators import land
 from medallion_assets_tests.shop import json_lines
 
@@ -218,6 +222,94 @@ def test_a_merged_mean_of_integers_is_the_complete_one_beyond_what_their_type_ho
         for who, values in whole.items():
             assert merged[who] == pytest.approx(values, rel=1e-12, abs=2048), who
     assert done.batches[-1].strategy.startswith("merged")
+
+
+def latest(rows):
+    newest = Window.partitionBy("who").orderBy(F.desc("id"))
+    return (
+        rows.withColumn("turn", F.row_number().over(newest))
+        .groupBy("day")
+        .agg(F.count("*").alias("rows"), F.count_if(F.expr("turn = 1")).alias("n"))
+    )
+
+
+def grouped_twice(rows):
+    people = rows.groupBy("who", "day").agg(F.count("*").alias("rows"))
+    return people.groupBy("day").agg(F.sum("rows").alias("rows"), F.count("*").alias("n"))
+
+
+def joined_with_itself(rows):
+    newest = rows.groupBy("who").agg(F.max("id").alias("newest"))
+    return rows.join(newest, "who").groupBy("day").agg(F.count("*").alias("rows"), F.max("newest").alias("n"))
+
+
+def ranked(rows):
+    days = rows.groupBy("day").agg(F.count("*").alias("rows"))
+    return days.withColumn("n", F.rank().over(Window.orderBy("rows")))
+
+
+def by_day(rows):
+    return rows.groupBy("day").agg(F.count("*").alias("rows"), F.max("id").alias("n"))
+
+
+FIRST_DAYS = """
+WITH c AS (SELECT who, min(day) AS day, count(*) AS rows FROM clicks GROUP BY who)
+SELECT day, sum(rows) AS rows, count(*) AS n FROM c GROUP BY day
+"""
+NEWEST = """
+SELECT day, count(*) AS rows, count_if(id = (SELECT max(id) FROM clicks)) AS n FROM clicks GROUP BY day
+"""
+A_CTE = """
+WITH c AS (SELECT * FROM clicks WHERE id > -1)
+SELECT day, count(*) AS rows, max(id) AS n FROM c GROUP BY day
+"""
+# A row changes what others gave: counted by the batch alone, a person of two batches is two.
+REACH_OTHERS = {
+    "grouped twice": grouped_twice,
+    "grouped twice in SQL": lambda rows: FIRST_DAYS,
+    "a window": latest,
+    "joined with itself": joined_with_itself,
+    "a subquery": lambda rows: NEWEST,
+    "grouped, then ranked": ranked,
+}
+ALONE = {
+    "a CTE": lambda rows: A_CTE,
+    "exploded": lambda rows: by_day(rows.withColumn("day", F.explode(F.array("day")))),
+    "having": lambda rows: by_day(rows).where("rows > 0"),
+}
+
+
+def grouped(query):
+    """Return a bronze table of clicks and the incremental table that a query makes of it."""
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format="json", schema="id LONG, who STRING, day LONG")):  # noqa: B008
+        """One row per click."""
+        return files
+
+    def days(clicks=stream(clicks)):
+        """One row per day."""
+        return query(clicks)
+
+    return clicks, shop.gold(output_mode="incremental", row_count_column="rows", unique_by="day")(days)
+
+
+@pytest.mark.parametrize("name", REACH_OTHERS | ALONE)
+def test_a_query_in_which_a_row_changes_groups_of_others_is_known_from_its_plan(spark, name):
+    rows = frame_of(spark, (), "id LONG, who STRING, day LONG").alias(STREAM)
+    _, days = grouped((REACH_OTHERS | ALONE)[name])
+    assert bool(reaches_others(days(clicks=rows))) == (name in REACH_OTHERS)
+
+
+def test_days_of_people_who_come_again_in_a_later_batch_are_counted_over_all_batches(lake, spark, drop):
+    tables = grouped(grouped_twice)
+    for number, people in enumerate(("aab", "abc")):
+        drop("shop/clicks", f"{number}.json", json_lines(*({"who": who, "day": 1} for who in people)))
+        done = [refresh(table, lake, lambda: spark) for table in tables][-1]
+        assert balance(tables[-1], lake).holds
+    assert log.rows(lake.path(tables[-1]), "SELECT day, rows, n FROM t") == [{"day": 1, "rows": 6, "n": 3}]
+    assert done.batches[-1].strategy == "rewritten: the query has a second Aggregate over the stream"
 
 
 DECIMALS = [(38, 10), (38, 6), (38, 0), (30, 12), (28, 7), (27, 7), (27, 2), (24, 10), (24, 0), (9, 2)]
