@@ -1,13 +1,18 @@
 """Slowly changing dimensions: any order of the same events gives the table an independent model gives."""
 
+import io
 import json
 import random
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from medallion_assets.declare import keep_changes
+from medallion_assets.declare import Pipeline, keep_changes, stream
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import refresh
@@ -74,6 +79,59 @@ def test_two_different_events_of_one_sequence_are_quarantined_by_name_also_when_
     assert {tuple(r["rules"]) for r in held} == {("untied_sequence",)}
     found = rows_of("shop/silver/people", 'SELECT "__START_AT" AS s FROM t')
     assert found == [{"s": 7}]
+
+
+NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+NEXT = NOON + timedelta(microseconds=1)
+# Two values of each type that differ by as little as they can.
+NEAR = {
+    "seen": (pa.timestamp("us", "UTC"), NOON, NEXT),
+    "local": (pa.timestamp("us"), NOON.replace(tzinfo=None), NEXT.replace(tzinfo=None)),
+    "ratio": (pa.float64(), 0.1, 0.10000000000000002),
+    "price": (pa.decimal128(38, 10), Decimal("1.0000000001"), Decimal("1.0000000002")),
+    "number": (pa.int64(), 2**53, 2**53 + 1),
+    "bytes": (pa.binary(), b"\xff", b"\xfe"),
+    "text": (pa.string(), "a", "a "),
+    "day": (pa.date32(), NOON.date(), NOON.date() + timedelta(days=1)),
+    "places": (pa.struct([("at", pa.timestamp("us", "UTC"))]), {"at": NOON}, {"at": NEXT}),
+    "list": (pa.list_(pa.timestamp("us", "UTC")), [NOON], [NEXT]),
+    "named": (pa.map_(pa.string(), pa.timestamp("us", "UTC")), [("a", NOON)], [("a", None)]),
+}
+
+
+@pytest.mark.spark
+def test_the_least_difference_of_any_type_begins_a_state_and_is_no_tie(drop, lake, spark, rows_of):
+    shop, columns = Pipeline("shop"), {name: kind for name, (kind, *_) in NEAR.items()}
+
+    @shop.bronze()
+    def events(files=shop.landing("events", format="parquet")):  # noqa: B008
+        """One row per event."""
+        return files
+
+    @shop.silver(scd=keep_changes("id", "at", type=2))
+    def people(events=stream(events)):
+        """One row per person and state."""
+        return events.select("id", "at", *NEAR)
+
+    records = [
+        {"id": f"{kind} {name}", "at": number if kind == "state" else 1, name: value}
+        for kind in ("state", "tie")
+        for name, (_, *two) in NEAR.items()
+        for number, value in enumerate(two)
+    ]
+    schema = pa.schema([("id", pa.string()), ("at", pa.int64()), *columns.items()])
+    written = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(records, schema), written)
+    drop("shop/events", "1.parquet", written.getvalue())
+    for table in (events, people):
+        refresh(table, lake, lambda: spark)
+        assert balance(table, lake).holds
+    states = rows_of("shop/silver/people", "SELECT id, count(*) AS n FROM t GROUP BY id")
+    assert {row["id"]: row["n"] for row in states} == {f"state {name}": 2 for name in NEAR}
+    held = rows_of("shop/quarantine/people", "SELECT row FROM t")
+    assert sorted(json.loads(row["row"])["id"] for row in held) == sorted(
+        [f"tie {name}" for name in NEAR] * 2
+    )
 
 
 @pytest.mark.spark
