@@ -21,7 +21,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
 from medallion_assets.quarantine.entries import LEAVES, STEP, move_entries
 from medallion_assets.quarantine.repairs import as_text, numbered
-from medallion_assets.session.frames import frame_of
+from medallion_assets.session.frames import broadcast_if_few
 from medallion_assets.sources.errors import BatchRefused, first_line
 from medallion_assets.sources.quarantine import FROM_JSON, QUERY, REPLAYED, shaped
 
@@ -149,11 +149,9 @@ def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> Data
             F.bool_or(F.col("status") == REPLAYED).alias(working.MENDED), F.max("repaired").alias("repaired")
         )
     )
-    # As values: the join's other side must not change under a stream that goes on.
-    held = frame_of(
-        spark, by_text.collect(), f"{working.TEXT} STRING, {working.MENDED} BOOLEAN, repaired STRING"
-    )
-    told = rows.withColumn(working.TEXT, as_text(rows)).join(F.broadcast(held), working.TEXT, "left")
+    # Of one version: the join's other side must not change under a stream that goes on.
+    held = broadcast_if_few(by_text.withColumnRenamed("row", working.TEXT))
+    told = rows.withColumn(working.TEXT, as_text(rows)).join(held, working.TEXT, "left")
     return _with_stand_ins(told, rows.schema)
 
 
@@ -171,7 +169,9 @@ def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = 
         working.TEXT,
     )
     paired = numbered(rows.withColumn(working.TEXT, as_text(rows)), working.TEXT)
-    return _with_stand_ins(paired.join(F.broadcast(ready), [working.TEXT, working.NTH], "left"), rows.schema)
+    return _with_stand_ins(
+        paired.join(broadcast_if_few(ready), [working.TEXT, working.NTH], "left"), rows.schema
+    )
 
 
 def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
@@ -193,7 +193,7 @@ def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame |
     ready = entries.select(F.col("row").alias(working.TEXT), "entry_id", mended, "repaired")
     ready = numbered(ready, working.TEXT)
     placed = numbered(removed.withColumn(working.TEXT, as_text(removed)), working.TEXT)
-    paired = placed.join(F.broadcast(ready), [working.TEXT, working.NTH], "left").localCheckpoint()
+    paired = placed.join(broadcast_if_few(ready), [working.TEXT, working.NTH], "left").localCheckpoint()
     going = paired.where("entry_id IS NOT NULL").select("entry_id", F.lit(LEAVES).alias(STEP))
     return _with_stand_ins(paired, removed.schema), going
 

@@ -34,7 +34,7 @@ from medallion_assets.quarantine.poison import (
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.write import Context, Prepared, commit, joining
-from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed_whole, frame_of
+from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, broadcast_if_few, computed_whole, frame_of
 from medallion_assets.sources.quarantine import LATE, NO_EVENT_TIME, QUERY, REPLAYED, shaped
 
 Half = Callable[[Lake, Transaction], None]
@@ -136,7 +136,7 @@ def prepare_left_out(
     texts = entries.select(F.col("row").alias(working.TEXT), "rules")
     if timeless is not None:
         texts = texts.union(timeless.select(as_text(timeless), F.array(F.lit(NO_EVENT_TIME))))
-    texts = F.broadcast(texts.dropDuplicates([working.TEXT]))
+    texts = broadcast_if_few(texts.dropDuplicates([working.TEXT]))
     count = _with_text(taken).join(texts, working.TEXT, "left_semi").count()
     if not count and versions.after >= 0:
         return 0, _nothing

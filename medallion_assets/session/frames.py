@@ -58,6 +58,12 @@ def computed(frame: DataFrame) -> DataFrame | None:
     return None if len(rows) > FEW_ROWS else _of_rows(rows, frame)
 
 
+def broadcast_if_few(frame: DataFrame) -> DataFrame:
+    """Return the smaller side of a join: few rows as values for every executor, many as they are."""
+    values = computed(frame)
+    return frame if values is None else F.broadcast(values)
+
+
 def computed_whole(frame: DataFrame) -> DataFrame:
     """Return all of a frame's rows as values; state that computing them leaves behind is whole, too."""
     return _of_rows(frame._jdf.queryExecution().executedPlan().executeCollect(), frame)
