@@ -52,6 +52,10 @@ TUNED = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
+    # By default 32 MB with this heap, as an array for each task that sorts, joins or groups a few rows.
+    "spark.buffer.pageSize": "1m",
+    # Each job broadcasts its task: by default into chunks of 4 MB.
+    "spark.broadcast.blockSize": "256k",
     "spark.sql.autoBroadcastJoinThreshold": "64m",
 }
 """For one machine only; a named master is left as its owner set it."""
