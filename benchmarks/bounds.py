@@ -7,6 +7,7 @@ landed file without Spark: copies of one bad line, a JSON array as one document,
 its start, rows with times and decimals. The others run in a Spark session:
 
     load        a file of bad lines, through a whole bronze run with its checks
+    many files  so many files of one record in one batch, through bronze and silver with their checks
     quarantine  an increment of 1,000 rows, with checks and metadata, beside a quarantine of so many entries
     backlog     a silver run over so many rows in commits of 50,000, as one batch and in parts of 4 MiB
     in order    one later event of a key that has so many states
@@ -42,6 +43,7 @@ PARSED = {
 }
 RUN = {
     "load": (1e6, 5e6),
+    "many files": (2e3, 2e4),
     "quarantine": (1e4, 1e6),
     "backlog whole": (2e5, 1e6),
     "backlog in parts": (2e5, 1e6),
@@ -152,6 +154,14 @@ def loaded(case, records, folder):
     return lambda: trial.run(orders)
 
 
+def of_many_files(case, records, folder):
+    """So many files of one order, in one batch."""
+    trial, (orders, sales, _) = Trial(folder), shop(max_files_per_trigger=records)
+    for number in range(records):
+        trial.land(f"{number}.json", [number])
+    return lambda: trial.run(orders, sales)
+
+
 def beside_quarantine(case, records, folder):
     """Refuse so many rows, then take 1,000 of which ten are refused."""
     from medallion_assets.orchestration import metadata
@@ -220,6 +230,7 @@ def keyed(case, records, folder):
 
 MAKE = {
     "load": loaded,
+    "many files": of_many_files,
     "quarantine": beside_quarantine,
     "backlog whole": behind,
     "backlog in parts": behind,
