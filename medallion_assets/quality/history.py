@@ -11,7 +11,7 @@ from medallion_assets.declare.scd import END_AT, START_AT, Changes
 from medallion_assets.delta import working
 from medallion_assets.delta.names import RESERVED, quoted
 from medallion_assets.sources.evolution import OURS
-from medallion_assets.sources.quarantine import AS_JSON
+from medallion_assets.sources.row_json import row_json
 
 SINCE, STOOD = working.SINCE, working.STOOD
 """Of events that stand for a state: when it began, and that it is one."""
@@ -20,8 +20,8 @@ SINCE, STOOD = working.SINCE, working.STOOD
 def with_ties_told(events: DataFrame, kept: Changes) -> DataFrame:
     """Return the events with ``_check_untied``: false where another of its key and sequence differs."""
     same = Window.partitionBy(*(F.col(k) for k in kept.keys), F.col(kept.sequence_by))
-    own = (F.col(quoted(c)) for c in events.columns if not OURS.fullmatch(c))
-    content = F.to_json(F.struct(*own), AS_JSON)
+    values = {c: F.col(quoted(c)) for c in events.columns if not OURS.fullmatch(c)}
+    content = row_json(values, events.schema)
     told = events.withColumn(working.CONTENT, content)
     untied = F.min(working.CONTENT).over(same).eqNullSafe(F.max(working.CONTENT).over(same))
     return told.withColumn("_check_untied", untied).drop(working.CONTENT)
@@ -110,4 +110,4 @@ def _tracked(told: DataFrame, kept: Changes) -> Column:
     unseen = (*kept.keys, kept.sequence_by, *kept.track_history_except, *kept.except_columns)
     columns = [c for c in columns if c not in unseen]
     chosen = kept.track_history_columns or columns
-    return F.to_json(F.struct(*(F.col(quoted(c)) for c in chosen)), AS_JSON)
+    return row_json({c: F.col(quoted(c)) for c in chosen}, told.schema)

@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction, signed
 from medallion_assets.delta.names import quoted
-from medallion_assets.sources.quarantine import AS_JSON, DISCARDED, FROM_JSON
+from medallion_assets.sources.quarantine import DISCARDED
+from medallion_assets.sources.row_json import read_row, row_json
 
 TEXT = working.TEXT
 ROW_ID = working.ROW_ID
@@ -76,8 +77,8 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
 
 def _numbered(rows: DataFrame, columns: Sequence[str], schema: StructType, name: str) -> DataFrame:
     """Return rows with ``working.IDENTITY`` STRING, and ``working.NTH`` INT among those of one identity."""
-    row = F.from_json(TEXT, schema, FROM_JSON)
-    known = F.to_json(F.struct(*(row[c].alias(c) for c in columns)), AS_JSON) if columns else F.col(TEXT)
+    row = read_row(F.col(TEXT), schema)
+    known = row_json({c: row[c] for c in columns}, schema) if columns else F.col(TEXT)
     told = rows.withColumn(working.IDENTITY, known)
     turn = Window.partitionBy(working.IDENTITY).orderBy(TEXT, name)
     return told.withColumn(working.NTH, F.row_number().over(turn))
@@ -137,7 +138,7 @@ def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known
 def leaving(there: DataFrame, keys: DataFrame | None) -> DataFrame:
     """Return the entries of these keys, all for None, as they leave: ``entry_id`` and ``working.STEP``."""
     if keys is not None:
-        parsed = there.withColumn("_row", F.from_json("row", keys.schema, FROM_JSON))
+        parsed = there.withColumn("_row", read_row(F.col("row"), keys.schema))
         same = F.lit(True)
         for name in keys.columns:
             same = same & F.col(f"_row.{quoted(name)}").eqNullSafe(F.col(f"_key.{quoted(name)}"))

@@ -23,7 +23,8 @@ from medallion_assets.quarantine.entries import LEAVES, STEP, move_entries
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.session.frames import broadcast_if_few
 from medallion_assets.sources.errors import BatchRefused, first_line
-from medallion_assets.sources.quarantine import FROM_JSON, QUERY, REPLAYED, shaped
+from medallion_assets.sources.quarantine import QUERY, REPLAYED, shaped
+from medallion_assets.sources.row_json import read_row
 
 MOST = 20
 """Rows a batch may lose to quarantine in this way: more, and it is the query that is wrong."""
@@ -176,7 +177,7 @@ def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = 
 
 def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
     """Return rows without those held; of those with ``working.MENDED`` what ``repaired`` says."""
-    new = F.from_json("repaired", schema, FROM_JSON)
+    new = read_row(F.col("repaired"), schema)
     kept = [F.when(F.col(working.MENDED), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
     return told.where(f"{working.MENDED} IS NULL OR {working.MENDED}").select(*kept)
 

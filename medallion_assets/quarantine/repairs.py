@@ -16,9 +16,7 @@ from medallion_assets.lake.position import at_version
 from medallion_assets.quarantine.entries import ROW_ID, TEXT, Identity, paired
 from medallion_assets.sources.formats.json_values import types_in
 from medallion_assets.sources.quarantine import (
-    AS_JSON,
     ENTRY,
-    FROM_JSON,
     IS_REPAIRED,
     NEW_REPAIRED,
     NEW_ROW,
@@ -27,6 +25,7 @@ from medallion_assets.sources.quarantine import (
     REPLAYED,
     TRIED,
 )
+from medallion_assets.sources.row_json import read_row, row_json
 
 CHECK = "_check_"
 JUDGED = (working.BROKEN, working.OUTCOME)
@@ -35,7 +34,7 @@ JUDGED = (working.BROKEN, working.OUTCOME)
 
 def as_text(rows: DataFrame) -> Column:
     """Return a row as JSON text, as the quarantine stores it: without the columns made for rules."""
-    return F.to_json(F.struct(*map(quoted, text_columns(rows))), AS_JSON)
+    return row_json({name: F.col(quoted(name)) for name in text_columns(rows)}, rows.schema)
 
 
 def text_columns(rows: DataFrame) -> list[str]:
@@ -115,7 +114,7 @@ def _candidates(
     if known_by.lasting and not names:
         return told.withColumn(ROW_ID, F.monotonically_increasing_id()).localCheckpoint(), rows.limit(0)
     if names:
-        read = F.from_json("row", schema, FROM_JSON)
+        read = read_row(F.col("row"), schema)
         wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
     else:
         wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
@@ -132,7 +131,7 @@ def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
     """Return the rows with their entry's repair applied where it still fits."""
     values = {of: F.from_json(F.col(of), "MAP<STRING, STRING>") for of in ("row", "repaired", TEXT)}
     told = placed.withColumns({f"{working.MAP}_{of}": value for of, value in values.items()})
-    told = told.withColumn(working.NEW, F.from_json("repaired", schema, FROM_JSON))
+    told = told.withColumn(working.NEW, read_row(F.col("repaired"), schema))
     names = [name for name in schema.names if not name.startswith(CHECK)]
 
     def differs(of: str, name: Column) -> Column:
@@ -141,27 +140,27 @@ def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
     listed = F.array(*map(F.lit, names))
     moved = F.exists(listed, lambda name: differs("repaired", name) & differs(TEXT, name))
     told = told.withColumn(working.FITS, F.col("entry_id").isNotNull() & (F.col("tried") | ~moved))
-    fixed, whole = {}, []
+    fixed, whole = {}, {}
     for name in schema.names:
         new, now, fits = F.col(working.NEW)[name], F.col(quoted(name)), F.col(working.FITS)
         if name in names:
             fixed[name] = F.when(fits & differs("repaired", F.lit(name)), new).otherwise(now)
         else:
             fixed[name] = F.coalesce(F.when(fits, new), now)
-        whole.append((fixed[name] if name in names else new).alias(name))
+        whole[name] = fixed[name] if name in names else new
     near = F.col(working.FITS) & (F.col(working.LEVEL) > 0)
     ours = {
         ENTRY: F.when(F.col(working.FITS), F.col("entry_id")),
         TRIED: F.when(F.col(working.FITS), F.col("tried")),
         NEW_ROW: F.when(near, F.col(TEXT)),
-        NEW_REPAIRED: F.when(near, F.to_json(F.struct(*whole), AS_JSON)),
+        NEW_REPAIRED: F.when(near, row_json(whole, schema)),
     }
     return told.select(*(value.alias(name) for name, value in (fixed | ours).items()))
 
 
 def from_entries(entries: DataFrame, schema: StructType) -> DataFrame:
     """Return entries' repaired rows: the schema's columns, and ``_check_entry``."""
-    parsed = entries.select(F.from_json("repaired", schema, FROM_JSON).alias(working.NEW), "entry_id")
+    parsed = entries.select(read_row(F.col("repaired"), schema).alias(working.NEW), "entry_id")
     return parsed.select(f"{working.NEW}.*", F.col("entry_id").alias(ENTRY))
 
 

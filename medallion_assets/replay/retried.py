@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BooleanType, StringType, StructType
+from pyspark.sql.types import BooleanType, StructType
 
 from medallion_assets.declare.errors import ReplayRefused
 from medallion_assets.declare.table import SOURCE_ROW, Table
@@ -24,8 +24,6 @@ from medallion_assets.runtime.bronze import shaped_records
 from medallion_assets.sources.evolution import SchemaDiff
 from medallion_assets.sources.load_records import kept_records, records_read
 from medallion_assets.sources.quarantine import (
-    AS_JSON,
-    FROM_JSON,
     GAVE_NO_ROW,
     IS_REPAIRED,
     LATE,
@@ -35,6 +33,7 @@ from medallion_assets.sources.quarantine import (
     RAW,
     REPLAYED,
 )
+from medallion_assets.sources.row_json import read_row, row_json
 from medallion_assets.sources.schema_versions import newest
 from medallion_assets.sources.schemas import declared
 from medallion_assets.sources.staging import Staging
@@ -106,21 +105,18 @@ def as_tried(entries: DataFrame, schema: StructType, trial: ReplayPlan) -> DataF
 
     Without a fix, an entry whose repair is in force is tried as it was repaired.
     """
-    wanted = StructType([*schema.fields]).add(UNFIT, StringType())
-    options = {**FROM_JSON, "columnNameOfCorruptRecord": UNFIT}
     fixes = fixes_of(trial.fix)
     stands = "row" if fixes else f"if({IS_REPAIRED}, coalesce(repaired, row), row)"
     read = {"was": "row", "tried": stands}
-    texts = {name: F.from_json(F.expr(text), wanted, options) for name, text in read.items()}
+    texts = {name: read_row(F.expr(text), schema, UNFIT) for name, text in read.items()}
     rows = entries.select("entry_id", *(text.alias(name) for name, text in texts.items()))
     if not fixes.keys() <= {*schema.names} and entries.isEmpty():
         # The fix is for the other kind of rows, upstream's or the query's.
         fixes = {}
     fixed = mended(rows.select("entry_id", "was", "tried.*"), fixes)
-    now = F.struct(*(F.col(quoted(name)) for name in schema.names))
-    return fixed.select(
-        "entry_id", "was", now.alias("now"), F.to_json(now, AS_JSON).alias("repaired"), F.col(UNFIT)
-    )
+    values = {name: F.col(quoted(name)) for name in schema.names}
+    now, text = F.struct(*values.values()), row_json(values, schema)
+    return fixed.select("entry_id", "was", now.alias("now"), text.alias("repaired"), F.col(UNFIT))
 
 
 def repaired_typed(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:

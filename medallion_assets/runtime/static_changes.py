@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from medallion_assets.declare.errors import CheckpointMismatch
 from medallion_assets.declare.table import Read, Table
@@ -30,6 +31,7 @@ from medallion_assets.runtime.flow import batch_of
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.write import Context, commit
 from medallion_assets.sources.quarantine import JOIN, OPEN
+from medallion_assets.sources.row_json import read_row
 
 
 class Moved(NamedTuple):
@@ -101,11 +103,10 @@ def _waiting(context: Context, read: Read, moved: DataFrame) -> DataFrame | None
         return None
     wanted = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by)
     fields = [*wanted.schema.fields, *(f for f in moved.schema.fields if f.name not in wanted.columns)]
-    shape = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in fields)
     # A rule may have refused a row for what the static row said: where the table follows, it is judged again.
     which = JUDGED if read.follow else f"reason_class = '{JOIN}'"
     held = spark.read.format("delta").load(str(path)).where(f"{which} AND status = '{OPEN}'")
-    rows = held.select(F.from_json("row", shape).alias("r")).select("r.*")
+    rows = held.select(read_row(F.col("row"), StructType(fields)).alias("r")).select("r.*")
     return rows.join(moved, list(read.on), "left_semi").select(*table.unique_by)
 
 

@@ -131,7 +131,7 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
         return 0
     root = place.root
     files = {address(root, row["path"]): row for row in rows}
-    due = {path for path, row in files.items() if is_still(path, row["size"], row["create_time"])}
+    due = {path for path, row in files.items() if _is_as_read(path, row)}
     registered = chain.from_iterable(readers_in(each) for each in lakes_beside(lake))
     try:
         readers = {reader.ledger: reader for reader in (*declared, *registered)}
@@ -142,7 +142,12 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     for reader in readers.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
-    archived = [_archived(path, row, place.source, root) for path, row in files.items() if path in due]
+    # Again, for each: the other readers were asked meanwhile, and what lies there by now may be unread.
+    archived = [
+        _archived(path, row, place.source, root)
+        for path, row in files.items()
+        if path in due and _is_as_read(path, row)
+    ]
     file_status.add(place.ledger, archived)
     return len(archived)
 
@@ -156,6 +161,10 @@ def _committed(place: LoadTarget) -> list[dict[str, Any]]:
     found = log.rows(file_status.outcomes_of(place.ledger), committed)
     newest = {row["path"]: row for row in found}
     return [row for row in newest.values() if row["commit_time"] <= cutoff]
+
+
+def _is_as_read(path: str, row: dict[str, Any]) -> bool:
+    return is_still(path, row["size"], row["create_time"])
 
 
 def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> dict[str, Any]:

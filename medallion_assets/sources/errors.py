@@ -1,7 +1,7 @@
 """What can be wrong with a source, a file or a batch, each with its own name."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -23,6 +23,16 @@ def seconds_of(interval: str) -> float:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its type where it has no message; never empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+MOST_FILES = 5
+"""Files that a message names."""
+
+
+def some_of(files: Collection[str]) -> str:
+    """Return the first names of files, and how many more there are."""
+    named, more = sorted(files)[:MOST_FILES], len(files) - MOST_FILES
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
 class SourceError(ValueError):
@@ -91,11 +101,11 @@ class FolderDenied(BatchRefused):
 class NewColumns(BatchRefused):
     """Files brought columns, and the source's mode is ``failOnNewColumns``."""
 
-    def __init__(self, source: str, added: Mapping[str, str], files: Sequence[str]) -> None:
-        """Names the columns and the files they may be in."""
+    def __init__(self, source: str, added: Mapping[str, str], files: Collection[str]) -> None:
+        """Names the columns and the files they are in."""
         columns = ", ".join(f"{name} {kind}" for name, kind in added.items())
         super().__init__(
-            f"source {source!r}: new columns {columns} in one of {', '.join(files[:5])}, and its "
+            f"source {source!r}: new columns {columns} in {some_of(files)}, and its "
             "schema_evolution_mode is failOnNewColumns. Nothing of the batch was written and nothing is "
             "lost: add the columns to the schema or change the mode, and run again."
         )

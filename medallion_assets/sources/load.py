@@ -4,24 +4,24 @@ A Parquet file whose footer is whole and whose pages are not fails its micro-bat
 every file beside it would wait with it for ever.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import batches_between, newest_flows
 from medallion_assets.delta.commit import Transaction
-from medallion_assets.delta.names import among
+from medallion_assets.delta.names import among, quoted
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of, is_as_counted
-from medallion_assets.sources.errors import BatchRefused, NewColumns, UnreadableFile, first_line
+from medallion_assets.sources.errors import BatchRefused, NewColumns, UnreadableFile, first_line, some_of
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
@@ -234,7 +234,15 @@ def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
     new = {f.name: f.dataType.simpleString() for f in rows.schema.fields if f.name.lower() not in there}
     added = {name: kind for name, kind in new.items() if not OURS.fullmatch(name)}
     if added:
-        raise NewColumns(place.source.name, added, [place.source.path])
+        raise NewColumns(place.source.name, added, files_with(rows, added))
+
+
+def files_with(rows: DataFrame, columns: Collection[str]) -> list[str]:
+    """Return the landing files whose rows have a value in one of the columns; of all rows where none has."""
+    file = "_source_file"
+    filled = reduce(Column.__or__, (F.col(quoted(name)).isNotNull() for name in columns), F.lit(False))
+    found = rows.where(filled).select(file).distinct().collect() or rows.select(file).distinct().collect()
+    return [row[file] for row in found]
 
 
 @contextmanager
@@ -252,9 +260,10 @@ def types_told(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
         there = {f.name.lower(): f.dataType.simpleString() for f in log.spark_schema(place.path).fields}
         now = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
         differ = [n for n, kind in now.items() if there.get(n.lower(), kind) != kind]
+        found = some_of(files_with(rows, differ))
         told = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
         raise BatchRefused(
-            f"{place.key}: {told}. Nothing was written, and the files wait for the next call: cast the "
-            "column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT out, so that "
-            "files are read with the table's types."
+            f"{place.key}: {told}; in {found}. Nothing was written, and the files wait for the next call: "
+            "cast the column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT out, "
+            "so that files are read with the table's types."
         ) from error

@@ -3,14 +3,10 @@
 import json
 import os
 import re
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import (
@@ -21,10 +17,9 @@ from medallion_assets.delta.batches import (
     table_of_quarantine,
     write_json,
 )
-from medallion_assets.delta.names import among
 from medallion_assets.delta.position import position_of
 from medallion_assets.sources.errors import SourceError
-from medallion_assets.sources.ledger import COPY_INTO, NONE, OTHER_LEDGER, Entry, root_of
+from medallion_assets.sources.ledger import COPY_INTO, root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import is_there, location_of
@@ -226,59 +221,3 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
 def ledger_position(place: LoadTarget) -> int:
     """Return the ledger's version up to which files are committed; a ledger that is new begins at none."""
     return -1 if has_new_ledger(place) else position_of(place.path, place.key)
-
-
-def loaded_before(
-    spark: SparkSession, files: Sequence[Entry], place: LoadTarget, listed_anew: bool
-) -> tuple[list[Entry], list[Entry]]:
-    """Return the files whose records a ledger before this one brought, and the others, ready to load.
-
-    A new ledger lists every file as new; afterwards it knows the later contents of a path by itself, and only
-    contents that are the first of their path in it are looked up in table and quarantine. Under
-    ``allow_overwrites="ignore"`` the path decides, as it does with the ledger; else contents of another time
-    are other contents, which under ``"replace"`` replace what the path gave before.
-
-    Args:
-        spark: The session.
-        files: The files of a batch.
-        place: Where they go.
-        listed_anew: The ledger took them up when it was found to be new: none of them is known.
-    """
-    first = [file.path for file in files if listed_anew or file.supersedes == NONE]
-    rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
-    loaded: dict[str, set[int]] = defaultdict(set)
-    for path, time in rows.select(*PROVENANCE).distinct().collect() if first else ():
-        loaded[path].add(_milliseconds(time))
-    held = _held_since(place, first)
-    known, left = [], []
-    for file in files:
-        knows = file.supersedes != NONE and not listed_anew
-        if knows or (file.path not in loaded and file.path not in held):
-            left.append(file)
-        elif place.source.allow_overwrites == "ignore" or _is_of_then(file, loaded, held):
-            known.append(file)
-        else:
-            left.append(replace(file, supersedes=OTHER_LEDGER))
-    return known, left
-
-
-def _held_since(place: LoadTarget, paths: Sequence[str]) -> dict[str, datetime]:
-    """Return when the newest record of each of these files came to the quarantine."""
-    if not paths:
-        return {}
-    texts = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-    chosen = f"source_file IN ({texts})"
-    newest = f"SELECT source_file, max(quarantined_at) AS at FROM t WHERE {chosen} GROUP BY source_file"
-    return {row["source_file"]: row["at"] for row in log.rows(place.quarantine, newest)}
-
-
-def _is_of_then(file: Entry, loaded: Mapping[str, Collection[int]], held: Mapping[str, datetime]) -> bool:
-    """Return true where a file has the time of what was loaded; an entry in quarantine tells its own only."""
-    if file.path in loaded:
-        return _milliseconds(file.modified_at) in loaded[file.path]
-    return file.modified_at <= held[file.path]
-
-
-def _milliseconds(time: datetime) -> int:
-    # Spark tells a file's time no finer.
-    return int(time.timestamp() * 1000)

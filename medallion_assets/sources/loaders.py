@@ -36,10 +36,10 @@ from medallion_assets.sources.load_target import (
     has_new_ledger,
     landing_of,
     ledger_position,
-    loaded_before,
     refuse_other_writers,
     remember,
 )
+from medallion_assets.sources.loaded_before import loaded_before
 from medallion_assets.storage import storage_of
 from medallion_assets.storage.lease import held, open_to_writers
 
@@ -205,7 +205,7 @@ def _stream(
         session = rows.sparkSession
         if epoch and not again:
             anew = listed_anew is not None and version <= listed_anew
-            known, files = loaded_before(session, files, place, anew)
+            known, files = loaded_before(session, files, place, transaction, anew)
             outcomes.know(place.ledger, known)
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 

@@ -77,7 +77,7 @@ def with_partitions(
             tail["_reason"] = F.coalesce(tail["_reason"], F.concat(F.lit(f"{NO_FIT}: {field.name}="), misfit))
     own_values = [quoted(c) for c in frame.columns if c in own]
     if not source.rescues_values:
-        text = record_text([c for c in frame.columns if c in own], "")
+        text = record_text(frame.select(*own_values), "")
         tail["_raw"] = F.coalesce(tail["_raw"], F.when(tail["_reason"].isNotNull(), text))
     return frame.select(*own_values, *values, *(c.alias(name) for name, c in tail.items()))
 

@@ -65,10 +65,12 @@ NEW_ROW, NEW_REPAIRED = "_check_row", "_check_repaired"
 """Beside it: the texts the entry has from now on, where the row is not to the letter what it was."""
 
 FROM_JSON = {
+    "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""How times are written in rows as text. Spark's own form ends at the millisecond."""
+"""How times are written in rows as text. Spark's own form ends at the millisecond, and the offsets of early
+local times have seconds, which no form of Spark's shows."""
 
 AS_JSON = {"ignoreNullFields": "false", **FROM_JSON}
 

@@ -156,9 +156,9 @@ def schema_for(
     growth = _growth(spark, source, files, staging, base)
     schema = _whole(growth.schema, source, files)
     known = base is not None or bool(source.schema)
-    if known and growth.added and source.evolution == "failOnNewColumns":
-        raise NewColumns(source.name, growth.added, [file.path for file in files])
     brought = _brought_by(source, files, growth.added) if known else {}
+    if known and growth.added and source.evolution == "failOnNewColumns":
+        raise NewColumns(source.name, growth.added, {*brought.values()} or [file.path for file in files])
     # The first schema is no change.
     whole = replace(growth, schema=schema, brought_by=brought) if known else SchemaDiff(schema)
     # Files without a record may name no column, and are not to fix the schema at none.

@@ -21,6 +21,7 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.quarantine import ENTRY, FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
+from medallion_assets.sources.row_json import row_json
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
@@ -109,15 +110,18 @@ def selected(records: DataFrame, source: "Source") -> DataFrame:
         failures.append(F.when(attempt.isNull(), F.lit(f"cannot evaluate {text[:LONGEST_TEXT]}")))
     failed = F.concat_ws("; ", *failures)
     reason = F.coalesce("_reason", F.when(failed != "", F.concat(F.lit(f"{NO_FIT}: "), failed)))
-    raw = F.coalesce("_raw", F.when(reason.isNotNull(), record_text(own, source.rescued)))
+    raw = F.coalesce(
+        "_raw", F.when(reason.isNotNull(), record_text(records.select(*map(quoted, own)), source.rescued))
+    )
     rescued = [source.rescued] if source.rescued else []
     origin = [name for name in PROVENANCE[2:] if name in records.columns]
     return tried.select(*values, *rescued, raw.alias("_raw"), reason.alias("_reason"), *origin)
 
 
-def record_text(columns: Sequence[str], rescued: str) -> Column:
+def record_text(own_columns: DataFrame, rescued: str) -> Column:
     """Return a record whose text is not kept as one JSON object: its columns, and what none of them took."""
-    own = F.to_json(F.struct(*map(quoted, columns)), FROM_JSON) if columns else F.lit("{}")
+    values = {name: F.col(quoted(name)) for name in own_columns.columns}
+    own = row_json(values, own_columns.schema, FROM_JSON) if values else F.lit("{}")
     if not rescued:
         return own
     end = F.length(F.concat(F.lit("," + FILE_PATH), as_json(F.col("_source_file")), F.lit("}")))

@@ -119,6 +119,25 @@ def test_a_lost_checkpoint_withholds_no_later_file_and_doubles_none_of_before(la
     assert (done.files, done.rows_loaded, ids(done)) == (3, 3, [1, 2, 3, 7])
 
 
+@pytest.mark.parametrize("now", ["older", "newer"])
+def test_after_a_lost_checkpoint_a_file_that_only_the_quarantine_knows_is_told_by_its_records(
+    landed, autoload, tmp_path, now
+):
+    read = {"schema": "id INT", "allow_overwrites": "append"}
+    names = ("same", "mended", "half")
+    folder = landed(**{f"{name}__json": '{"id":"x"}\n{bad\n' for name in names})
+    assert autoload(folder, "json", rescued_data_column="", **read).rows_quarantined == 6
+    shutil.rmtree(tmp_path / "checkpoints/t")
+    landed(mended__json=json_lines({"id": 1}, {"id": 2}), half__json='{"id":"y"}\n{bad\n')
+    for name in names:
+        # As cp -p leaves it, or as a later touch does.
+        os.utime(folder / f"{name}.json", (1, 1) if now == "older" else None)
+    done = autoload(folder, "json", rescued_data_column="", **read)
+    assert (done.files, ids(done), done.rows_quarantined) == (2, [1, 2], 2)
+    held = [row["row"] for row in log.rows(done.quarantine, "SELECT row FROM t")]
+    assert sorted(held) == sorted(['{"id":"x"}', "{bad"] * 3 + ['{"id":"y"}', "{bad"])
+
+
 @pytest.mark.parametrize("lost", ["ledger", "ledger_files"])
 def test_ledger_and_status_table_may_be_lost_one_without_the_other(landed, autoload, tmp_path, lost):
     folder = landed(a__json=json_lines({"id": 1}))

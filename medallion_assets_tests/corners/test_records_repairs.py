@@ -1,10 +1,15 @@
 """What a person did to a quarantined row outlives everything that recomputes the row."""
 
 import json
+from datetime import datetime
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, static, stream
+from medallion_assets.delta import log
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
@@ -213,3 +218,57 @@ def test_a_correction_that_only_takes_rows_away_is_a_run_that_is_well(lakehouse)
     assert [outcome.error for outcome in outcomes] == ["", "", ""]
     told = [v.words for outcome in outcomes for v in outcome.verdicts if "broke it" in v.words]
     assert not [words for words in told if " of -" in words], told
+
+
+@pytest.mark.parametrize("fails", ["rule", "query"])
+def test_rows_whose_maps_have_numbers_and_times_as_keys_are_repaired_and_recomputed(lakehouse, fails):
+    made = Pipeline(f"meters_{fails}")
+    landing = made.landing("ticks", format="parquet", allow_overwrites="replace")
+
+    @made.bronze()
+    def ticks(files=landing):
+        """One row per tick, as it landed."""
+        return files
+
+    @made.silver(expectations=[expect("above_zero", "v > 0")])
+    def good(ticks=stream(ticks)):
+        """One row per good tick."""
+        return ticks.select("id", F.col("v").cast("int").alias("v"), "m", "at")
+
+    bad = "many" if fails == "query" else "-1"
+    moment = datetime(2026, 1, 31, 10, 0, 0, 123456)
+    kinds = {
+        "id": pa.int32(),
+        "v": pa.string(),
+        "m": pa.map_(pa.int64(), pa.int64()),
+        "at": pa.list_(pa.map_(pa.timestamp("us"), pa.binary())),
+    }
+
+    def land(*ticks):
+        there = [
+            {"id": number, "v": v, "m": [(number, 2)], "at": [[(moment, b"\x00\xff")]]} for number, v in ticks
+        ]
+        file = lakehouse.lake.settings.landing / f"meters_{fails}" / "ticks" / "a.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(there, pa.schema(kinds)), file)
+
+    def there():
+        told = lakehouse._spark().read.format("delta").load(str(lakehouse.lake.path(good)))
+        rows = sorted((row["id"], row["v"], row["m"], row["at"]) for row in told.collect())
+        assert all(row[2:] == ({row[0]: 2}, [{moment: b"\x00\xff"}]) for row in rows), rows
+        return [row[:2] for row in rows]
+
+    land((1, bad), (2, "2"))
+    lakehouse.run(ticks, good)
+    (entry,) = log.rows(lakehouse.lake.quarantine(good), "SELECT row FROM t")
+    assert json.loads(entry["row"])["at"] == [{"2026-01-31T10:00:00.123456": "AP8="}]
+    request = VerbRequest(choice=QuarantineFilter(), fix="v = '1'")
+    assert VERBS["replay"](good, lakehouse.lake, lakehouse._spark, request).well
+    assert there() == [(1, 1), (2, 2)]
+    assert VERBS["full_refresh"](good, lakehouse.lake, lakehouse._spark, VerbRequest()).well
+    assert there() == [(1, 1), (2, 2)]
+    land((1, bad), (3, "3"))
+    lakehouse.run(ticks, good)
+    # A row the query fails on is known by all of its text, to which the time it was loaded belongs.
+    assert there() == ([(1, 1), (3, 3)] if fails == "rule" else [(3, 3)])
+    lakehouse.assert_conserved(ticks, good)

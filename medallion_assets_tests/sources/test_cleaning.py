@@ -76,6 +76,31 @@ def test_a_file_is_deleted_once_it_is_loaded_and_its_retention_is_over(landed, a
     assert rows(result, "id") == [{"id": "1"}]
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", ["DELETE", "MOVE"])
+def test_a_file_that_is_overwritten_while_its_other_readers_are_asked_stays(
+    landed, autoload, rows, tmp_path, monkeypatch, mode
+):
+    folder = landed(a__json='{"id":1}', b__json='{"id":2}')
+    autoload(folder, "json", "other")
+    asks = Reader.has_taken
+
+    def overwritten(self, paths):
+        taken = asks(self, paths)
+        landed(a__json='{"id":1}\n{"id":3}')
+        return taken
+
+    cleaned = {"clean_source": mode, "clean_source_retention_days": 8, "allow_overwrites": "append"}
+    cleaned |= {"clean_source_move_destination": str(tmp_path / "old")} if mode == "MOVE" else {}
+    monkeypatch.setattr(cleaning, "datetime", Later)
+    monkeypatch.setattr(Reader, "has_taken", overwritten)
+    autoload(folder, "json", **cleaned)
+    monkeypatch.setattr(Reader, "has_taken", asks)
+    assert [file.name for file in sorted(folder.iterdir())] == ["a.json"]
+    done = autoload(folder, "json", **cleaned)
+    assert sorted(row["id"] for row in rows(done, "id")) == ["1", "1", "2", "3"]
+
+
 def test_a_reader_of_another_place_is_not_asked_for_files(tmp_path, monkeypatch):
     def listed(*asked):
         raise AssertionError(f"{asked} was listed")

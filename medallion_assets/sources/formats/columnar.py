@@ -21,12 +21,13 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.delta.names import RESERVED, quoted
-from medallion_assets.sources.errors import UnreadableFile, first_line
+from medallion_assets.sources.errors import UnreadableFile, first_line, some_of
 from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import AS_JSON, NO_FIT, POSITION, as_json, written
+from medallion_assets.sources.quarantine import NO_FIT, POSITION, as_json, written
+from medallion_assets.sources.row_json import json_of, row_json
 from medallion_assets.sources.staging import Staging
 
 BINARY = StructType(
@@ -81,7 +82,7 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
         frame = reader.option("recursiveFileLookup", "true").load(paths)
     except (AnalysisException, SparkRuntimeException) as error:
         why = first_line(error)
-        raise UnreadableFile(f"{', '.join(file.path for file in files[:5])} cannot be read: {why}") from error
+        raise UnreadableFile(f"{some_of([file.path for file in files])} cannot be read: {why}") from error
     fields = list(frame.schema.fields)
     if copied:
         names = names_of(staging.folder / Path(paths[0]).name)
@@ -181,7 +182,7 @@ def _typed(value: Column, own: DataType, wanted: DataType) -> Column:
         values_of = (own.valueType, wanted.valueType)
         return F.transform_values(value, lambda _, each: _typed(each, *values_of))
     if isinstance(own, (StructType, ArrayType, MapType)):
-        return F.to_json(value, AS_JSON)
+        return json_of(value, own)
     return value.cast(wanted)
 
 
@@ -196,7 +197,7 @@ def _part(place: str, field: StructField, chosen: Column) -> Column:
     if isinstance(field.dataType, StringType):
         value = F.when(F.is_valid_utf8(value), value).otherwise(F.base64(value.cast("binary")))
     # {"v":...} without its wrapping is the value's own JSON, of whatever type.
-    wrapped = F.to_json(F.struct(value.alias("v")), AS_JSON)
+    wrapped = row_json({"v": value}, StructType([StructField("v", field.dataType)]))
     inner = F.substring(wrapped, F.lit(len('{"v":') + 1), F.length(wrapped) - len('{"v":}'))
     return F.when(chosen, F.concat(as_json(F.lit(field.name)), F.lit(":"), inner))
 

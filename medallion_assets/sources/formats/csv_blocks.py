@@ -30,6 +30,7 @@ from medallion_assets.sources.formats.csv_records import (
     RecordReader,
     has_header,
     header_text,
+    refuse_unread_text,
 )
 from medallion_assets.sources.opening import CsvFile
 from medallion_assets.sources.options import Source
@@ -132,7 +133,7 @@ class Cutter:
     def __init__(self, dialect: Dialect, has_header: bool) -> None:
         self.dialect, self.has_header = dialect, has_header
         self.reader = RecordReader(dialect)
-        self.line, self.width, self.begun = 1, 0, False
+        self.line, self.width, self.begun, self.comments = 1, 0, False, False
         self.first: list[str] | None = None
         """The cells of the first record, once it was read; None where it cannot be read."""
 
@@ -195,6 +196,7 @@ class Cutter:
                     self.first = [(cell or b"").decode("utf-8", "replace") for cell in record.cells]
                 # A header that cannot be read is a record like the others, all refused with their text.
                 return after if self.has_header and self.first is not None else at
+            self.comments = self.comments or bool(data[at : record.end].strip())
             at = after
         return at
 
@@ -279,6 +281,9 @@ def csv_contents(path: Path, source: Source) -> Contents:
     """Return a CSV file's tag, its count of records and its header.
 
     The count is of the records' ends; the rows that are held against it are what pyarrow makes of them.
+
+    Raises:
+        UnreadableFile: An option of the source makes a file of no records of one that has text.
     """
     cutter, records, layout = Cutter(Dialect.of(source), has_header(source)), 0, STRICT
     for block in cutter.blocks(CsvFile(path, source).pieces()):
@@ -286,4 +291,6 @@ def csv_contents(path: Path, source: Source) -> Contents:
         layout = LOOSE if block.loose or block.refused else layout
     names = [f"_c{n}" for n in range(cutter.width)]
     header = header_text((cutter.first or []) if has_header(source) else names)
+    if not records:
+        refuse_unread_text(header if cutter.first else "", cutter.comments, source)
     return Contents(tag_of(path), records, layout, header)

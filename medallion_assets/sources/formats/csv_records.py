@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 import sqlglot
 
+from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.options import Source
 
 HEADER_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^,]*))(,|\Z)')
 """A cell of a header as ``header_text`` writes it."""
+SHOWN = 200
+"""Characters of a header that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,37 @@ def column_names(header: str, source: Source) -> list[str]:
     names = header_names(header)
     if has_header(source) or not source.schema:
         return names
-    table = sqlglot.parse_one(f"CREATE TABLE t ({source.schema})", dialect="spark").this
-    declared = [column.name for column in table.expressions]
+    declared = _declared_names(source)
     return [*declared[: len(names)], *names[len(declared) :]]
+
+
+def refuse_unread_text(header: str, comments: bool, source: Source) -> None:
+    """Raise where a file has text and no record, most likely since an option is not meant for it.
+
+    Args:
+        header: Of a file without a record; empty where it has none.
+        comments: The file has lines that are comments.
+        source: How it is read.
+
+    Raises:
+        UnreadableFile: All of it is comments, or its one line is no header of the declared columns.
+    """
+    if comments and not header:
+        mark = source.option("comment", default="")
+        raise UnreadableFile(f"it has no record: every line begins with {mark}, as the option comment says")
+    if not header or not has_header(source) or not source.schema:
+        return
+    declared = {name.lower() for name in _declared_names(source)}
+    if declared.isdisjoint(name.lower() for name in header_names(header)):
+        raise UnreadableFile(
+            f"its only line is taken for the header, and names no column of the schema: {header[:SHOWN]}. "
+            "Where that is a record, the source needs header=false"
+        )
+
+
+def _declared_names(source: Source) -> list[str]:
+    table = sqlglot.parse_one(f"CREATE TABLE t ({source.schema})", dialect="spark").this
+    return [column.name for column in table.expressions]
 
 
 def _header_cells(header: str) -> Iterator[str]:

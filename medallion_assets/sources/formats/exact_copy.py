@@ -228,9 +228,9 @@ def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
     Raises:
         UnreadableFile: Its rows cannot be read.
     """
-    try_reading(path, source_format, "rows")
     batches = {"parquet": parquet_batches, "orc": orc_batches, "avro": avro_batches}[source_format]
     try:
+        try_reading(path, source_format, "rows")
         write_copy(*batches(path), copy)
     except Exception as broken:
         if isinstance(broken, OSError) and broken.errno:

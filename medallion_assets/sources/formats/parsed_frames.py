@@ -10,6 +10,7 @@ from medallion_assets.sources.formats.json_values import FORMATS, JsonText, as_r
 from medallion_assets.sources.formats.parsed_files import JUDGED, LEFT, ParsedFiles
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, FILE_PATH, NO_FIT, POSITION, as_json
+from medallion_assets.sources.row_json import read_row
 
 FROM = types.StructType(
     [
@@ -18,7 +19,8 @@ FROM = types.StructType(
     ]
 )
 TEXTS = types.StructType([types.StructField(name, types.StringType()) for name in JUDGED.names])
-PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "corrupt"}
+CORRUPT = "corrupt"
+"""The field that says of a text that a part of it does not fit."""
 BY_ARROW = {"datetimeRebaseMode": "CORRECTED"}
 """Dates before 1582 that Arrow writes are those of Spark's own calendar."""
 
@@ -69,9 +71,9 @@ def finished(judged: DataFrame, source: Source, schema: types.StructType) -> Dat
             columns.append(text)
             continue
         wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
-        parsed = F.from_json(wrapped, with_corrupt(field.dataType), {**PERMISSIVE, **times})
+        parsed = read_row(wrapped, types.StructType([types.StructField("v", field.dataType)]), CORRUPT, times)
         # Of a value inside that does not fit Spark makes NULL, and says so of the whole record alone.
-        value = F.when(parsed["corrupt"].isNull(), parsed["v"])
+        value = F.when(parsed[CORRUPT].isNull(), parsed["v"])
         columns.append(value.alias(field.name))
         name = as_json(F.lit(field.name))
         left.append(F.when(text.isNotNull() & value.isNull(), F.concat(name, F.lit(":"), text)))
@@ -82,12 +84,6 @@ def finished(judged: DataFrame, source: Source, schema: types.StructType) -> Dat
         *_refused(misfits, bool(left) and not source.rescues_values, bool(source.select)),
         *FROM.names,
     )
-
-
-def with_corrupt(kind: types.DataType) -> types.StructType:
-    """Return what a text is read as: its value ``v``, and ``corrupt`` where a part of it does not fit."""
-    fields = [types.StructField("v", kind), types.StructField("corrupt", types.StringType())]
-    return types.StructType(fields)
 
 
 def _rescued(misfits: Column, some: bool, name: str) -> list[Column]:

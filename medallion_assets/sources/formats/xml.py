@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from xml.parsers import expat
 
+from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CUT, MOST_SHOWN, CutRecord
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 CHUNK = 1 << 16
 MALFORMED = "malformed XML"
+MOST_NAMES, SHOWN_NAMES = 100, 8
+"""Names of elements that are no records: how many are looked through, and how many a message shows."""
 ENTITIES = "it declares entities, which are never expanded"
 
 
@@ -45,6 +48,8 @@ class Elements:
         self.prefix = source.option("attributePrefix", default="_")
         self.own = source.option("valueTag", default="_VALUE")
         self.open: list[Element] = []
+        self.outside: dict[str, None] = {}
+        self.any_record = self.any_content = False
         # Grows in place: a record of 64 MB took half a minute while it was copied with each piece.
         self.bytes, self.offset, self.start, self.done = bytearray(), 0, 0, 0
         self.found: list[CutRecord] = []
@@ -70,6 +75,23 @@ class Elements:
         """Return the bytes from the last record's end, or from the start of the one that breaks off."""
         return bytes(self.bytes[max(self.start if self.open else self.done, self.offset) - self.offset :])
 
+    def refuse_without_records(self) -> None:
+        """Raise where a document that has something in it has no ``rowTag`` element.
+
+        Raises:
+            UnreadableFile: Most likely ``rowTag`` is wrong, and the file would be one of no records.
+        """
+        meant = next((n for n in self.outside if self.tag.lower() == n.rpartition(":")[2].lower()), "")
+        if self.any_record or not (self.any_content or meant):
+            return
+        there = ", ".join([*self.outside][:SHOWN_NAMES]) + (
+            ", ..." if len(self.outside) > SHOWN_NAMES else ""
+        )
+        raise UnreadableFile(
+            f"no element of it is called {self.tag}, as rowTag says; its elements are {there}"
+            + (f" (did you mean {meant}?)" if meant else "")
+        )
+
     def _forget(self) -> None:
         keep = self.start if self.open else self.parser.CurrentByteIndex
         if keep > self.offset:
@@ -78,8 +100,13 @@ class Elements:
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         if not self.open and self.tag not in (name, name.rpartition(":")[2]):
+            # The root may stand alone: a delivery without a row.
+            self.any_content = self.any_content or bool(self.outside)
+            if len(self.outside) < MOST_NAMES:
+                self.outside[name] = None
             return
         if not self.open:
+            self.any_record = True
             self.start = self.parser.CurrentByteIndex
         fields = {self.prefix + key: [self._scalar(text)] for key, text in attributes.items()}
         self.open.append(Element(name, fields))
@@ -87,6 +114,8 @@ class Elements:
     def _text(self, text: str) -> None:
         if self.open:
             self.open[-1].texts[-1].append(text)
+        elif not self.any_content:
+            self.any_content = bool(text.strip())
 
     def _end(self, _: str) -> None:
         if not self.open:
@@ -132,12 +161,16 @@ def elements(file: BinaryIO, source: Source) -> Iterator[CutRecord]:
 
     Where the file breaks, what comes after the last whole element is one record more, with its text and what
     is wrong with it. Entities are never expanded.
+
+    Raises:
+        UnreadableFile: The document is not empty, and none of its elements is a record.
     """
     document = Elements(source)
     try:
         while piece := file.read(CHUNK):
             yield from document.take(piece)
         yield from document.take(b"")
+        document.refuse_without_records()
     except (expat.ExpatError, Refused, UnicodeDecodeError, LookupError) as broken:
         yield from document.found
         shown, reason = document.rest()[: MOST_SHOWN + 1], f"{MALFORMED}: {broken}"

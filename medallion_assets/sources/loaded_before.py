@@ -1,0 +1,119 @@
+"""Which files of a new ledger are those that a ledger before it brought, told by what was kept of them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from medallion_assets.delta import log
+from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import among
+from medallion_assets.sources.ledger import NONE, OTHER_LEDGER, Entry
+from medallion_assets.sources.load import is_of_a_file
+from medallion_assets.sources.load_records import noting_nothing, records_with_schema
+from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
+from medallion_assets.sources.quarantine import BYTES
+from medallion_assets.sources.staging import Staging
+
+
+class Held(NamedTuple):
+    """What records are, in whatever order: how many, and two sums over their texts."""
+
+    records: int
+    total: int
+    mixed: int
+
+
+def loaded_before(
+    spark: SparkSession,
+    files: Sequence[Entry],
+    place: LoadTarget,
+    transaction: Transaction,
+    listed_anew: bool,
+) -> tuple[list[Entry], list[Entry]]:
+    """Return the files whose records a ledger before this one brought, and the others, ready to load.
+
+    A new ledger lists every file as new; afterwards it knows the later contents of a path by itself, and only
+    contents that are the first of their path in it are looked up in table and quarantine. Under
+    ``allow_overwrites="ignore"`` the path decides, as it does with the ledger; else contents of another time
+    than the table's rows of the path are other contents, which under ``"replace"`` replace what the path gave
+    before. Of a path that the quarantine alone knows, the contents are the same where their records are.
+
+    Args:
+        spark: The session.
+        files: The files of a batch.
+        place: Where they go.
+        transaction: What is committed.
+        listed_anew: The ledger took them up when it was found to be new: none of them is known.
+    """
+    asked = [file for file in files if listed_anew or file.supersedes == NONE]
+    first = [file.path for file in asked]
+    rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
+    loaded: dict[str, set[int]] = defaultdict(set)
+    for path, time in rows.select(*PROVENANCE).distinct().collect() if first else ():
+        loaded[path].add(_milliseconds(time))
+    held = _held(spark, place, [path for path in first if path not in loaded])
+    same = {file for file in asked if _milliseconds(file.modified_at) in loaded.get(file.path, ())}
+    if place.source.allow_overwrites == "ignore":
+        same = {file for file in asked if file.path in loaded or file.path in held}
+    else:
+        same |= _of_records(spark, [file for file in asked if file.path in held], held, place, transaction)
+    there = loaded.keys() | held.keys()
+    others = [replace(file, supersedes=OTHER_LEDGER) if file in asked and file.path in there else file
+              for file in files if file not in same]  # fmt: skip
+    return [file for file in files if file in same], others
+
+
+def _held(spark: SparkSession, place: LoadTarget, paths: Sequence[str]) -> dict[str, Held]:
+    """Return the records of these files that are in quarantine, by path."""
+    if not paths or not log.exists(place.quarantine):
+        return {}
+    there = spark.read.format("delta").load(str(place.quarantine)).where(among("source_file", paths))
+    return _summed(there.select("source_file", "row", "raw_base64"))
+
+
+def _of_records(
+    spark: SparkSession,
+    files: Sequence[Entry],
+    held: dict[str, Held],
+    place: LoadTarget,
+    transaction: Transaction,
+) -> set[Entry]:
+    """Return the files all of whose records are refused again, and are those that are held."""
+    files = [file for file in files if file.records == held[file.path].records]
+    if not files:
+        return set()
+    with noting_nothing(place) as aside:
+        staging = Staging(aside.state / "staging", aside.source)
+        try:
+            _, records = records_with_schema(spark, files, aside, staging, transaction)
+            refused = records.where("_reason IS NOT NULL").select("_source_file", "_raw", BYTES)
+            found = _summed(refused)
+        except Exception as error:
+            if not is_of_a_file(error):
+                raise
+            # What cannot be read is what the load itself will say of it.
+            alone = [[file] for file in files] if len(files) > 1 else []
+            return set().union(*(_of_records(spark, one, held, place, transaction) for one in alone))
+        finally:
+            staging.discard()
+    return {file for file in files if found.get(file.path) == held[file.path]}
+
+
+def _summed(records: DataFrame) -> dict[str, Held]:
+    """Return what records are by file; columns: the file, their text, their bytes."""
+    file, *texts = records.columns
+    # In no order, and without holding a file's million refused records here.
+    total = F.sum(F.xxhash64(*texts).cast("decimal(38,0)"))
+    mixed = F.bit_xor(F.xxhash64(F.lit(1), *(F.col(text) for text in texts)))
+    found = records.groupBy(file).agg(F.count("*"), total, mixed).collect()
+    return {path: Held(count, int(summed), mix) for path, count, summed, mix in found}
+
+
+def _milliseconds(time: datetime) -> int:
+    # Spark tells a file's time no finer.
+    return int(time.timestamp() * 1000)
