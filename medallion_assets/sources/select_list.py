@@ -20,7 +20,15 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import ENTRY, FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
+from medallion_assets.sources.quarantine import (
+    CANNOT_EVALUATE,
+    ENTRY,
+    FILE_PATH,
+    FROM_JSON,
+    NO_FIT,
+    OF_REFUSED,
+    as_json,
+)
 
 if TYPE_CHECKING:
     from medallion_assets.sources.options import Source
@@ -106,7 +114,7 @@ def selected(records: DataFrame, source: "Source") -> DataFrame:
     for (name, text), field in zip(columns, tried.schema[tries].dataType.fields, strict=True):  # type: ignore[attr-defined]
         attempt = F.col(tries)[field.name]
         values.append(attempt.getField(field.dataType.names[0]).alias(name))
-        failures.append(F.when(attempt.isNull(), F.lit(f"cannot evaluate {text[:LONGEST_TEXT]}")))
+        failures.append(F.when(attempt.isNull(), F.lit(f"{CANNOT_EVALUATE}{text[:LONGEST_TEXT]}")))
     failed = F.concat_ws("; ", *failures)
     reason = F.coalesce("_reason", F.when(failed != "", F.concat(F.lit(f"{NO_FIT}: "), failed)))
     raw = F.coalesce("_raw", F.when(reason.isNotNull(), record_text(own, source.rescued)))

@@ -6,7 +6,7 @@ A value is a JSON member that is not null, a CSV cell that is not empty, a Parqu
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.counting import plain_pieces
 from medallion_assets.sources.formats.csv_blocks import STRICT
-from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names, has_header
+from medallion_assets.sources.formats.csv_records import Dialect, column_names, has_header
 from medallion_assets.sources.formats.csv_rows import csv_cells
+from medallion_assets.sources.formats.json_blocks import objects_on_lines
 from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import ends_arrow
 from medallion_assets.sources.formats.orc import orc_values
@@ -132,8 +133,9 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     """Count a block whose lines are all sound objects of one type a key; return whether they were."""
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    if ends_arrow(block):
+    # Arrow does not say which line an object is from: two on one and none on another are as many as lines.
+    lines = objects_on_lines(block)
+    if not lines or ends_arrow(block):
         return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
@@ -142,7 +144,7 @@ def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     except (pa.ArrowException, ValueError):
         return False
     if found.num_rows != lines:
-        # Blank lines, or several values on one.
+        # Several values on one.
         return False
     for name, column in zip(names, found.columns, strict=True):
         counts.values[name] += len(column) - column.null_count
@@ -212,32 +214,6 @@ def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> 
     counts.empty[name] += pc.sum(pc.equal(cells, "")).as_py() or 0
     if null:
         counts.null_texts[name] += pc.sum(pc.equal(cells, null)).as_py() or 0
-
-
-def refused_cells(
-    files: Iterable[Entry], source: Source, columns: Mapping[str, bool]
-) -> Callable[[str, str], Counter[str]]:
-    """Return a function that counts the values in the text of a quarantined CSV record.
-
-    Args:
-        files: The files that records are from.
-        source: How they are written.
-        columns: The table's columns, and whether each is a STRING: no other takes an empty text.
-    """
-    reader, null = RecordReader(Dialect.of(source)), source.option("nullValue", default="").encode()
-    names = {file.path: column_names(file.header, source) for file in files}
-
-    def counted(path: str, text: str) -> Counter[str]:
-        here = names.get(path, [])
-        record = reader.read(text.encode(), 0, True, len(here))
-        return Counter(
-            name
-            for name, cell in zip(here, record.cells if record else (), strict=False)
-            if cell is not None
-            and (name not in columns or ((cell or columns[name]) and cell != (null or None)))
-        )
-
-    return counted
 
 
 def _of_parquet(path: Path) -> ValueCounts:
