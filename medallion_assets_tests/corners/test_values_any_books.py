@@ -31,6 +31,8 @@ MEMBERS = st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), max_size=4)
 OBJECTS = MEMBERS.map(lambda m: "{" + ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in m) + "}")
 SEVERAL = st.lists(OBJECTS, min_size=2, max_size=3).map("".join)
 ODD = st.sampled_from(["", " ", "\t", '{"id": 1,', '"b": 2}', "[1]", "null", '{"id": 1} x', '  {"id": 3} '])
+ALIKE = st.sampled_from(['{"id": 1}', '{"id": 2}{"id": 3}', "", '{"id": 1,', '"id": 2}', '{"id": 4}'])
+"""Of one type, which Arrow reads all at once."""
 CELLS = st.sampled_from(
     ["", '""', "1", "x", "NA", '{"z":1}', "{}", '"{""id"":1}"', '"a,b"', '"two\nlines"', '"x"y', '"open']
 )
@@ -68,7 +70,7 @@ def books(path, source):
 
 
 @given(
-    lines=st.lists(OBJECTS | SEVERAL | ODD, min_size=1, max_size=6),
+    lines=st.lists(OBJECTS | SEVERAL | ODD, min_size=1, max_size=6) | st.lists(ALIKE, min_size=1, max_size=6),
     mistyped=st.sampled_from(["RESCUE", "QUARANTINE"]),
 )
 @examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
