@@ -63,7 +63,8 @@ def account_of(
         rows = Counter({file.path: file.records - refused[file.path] for file in files})
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
-    there.add_refused(refused_parts, rescued, refused_values(files, place.source, there.columns))
+    own = {name: is_text for name, is_text in there.columns.items() if name in query.read}
+    there.add_refused(refused_parts, rescued, refused_values(files, place.source, own))
     if place.source.format == "text":
         # A refused line is the one value of its record.
         for path, count in refused.items():

@@ -37,7 +37,7 @@ def refused_values(
     Args:
         files: The files that records are from.
         source: How they are written.
-        columns: The table's columns, and whether each is a STRING: no other takes an empty cell.
+        columns: The records' columns, and whether each is a STRING: no other takes an empty cell.
     """
     if source.format != "csv":
         return lambda record: members(record.text)

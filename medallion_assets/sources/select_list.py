@@ -123,12 +123,12 @@ def selected(records: DataFrame, source: "Source") -> DataFrame:
     return tried.select(*values, *rescued, raw.alias("_raw"), reason.alias("_reason"), *origin)
 
 
-def record_text(columns: Sequence[str], rescued: str) -> Column:
+def record_text(columns: Sequence[str], rescued: str, file_column: str = "_source_file") -> Column:
     """Return a record whose text is not kept as one JSON object: its columns, and what none of them took."""
     own = F.to_json(F.struct(*map(quoted, columns)), FROM_JSON) if columns else F.lit("{}")
     if not rescued:
         return own
-    end = F.length(F.concat(F.lit("," + FILE_PATH), as_json(F.col("_source_file")), F.lit("}")))
+    end = F.length(F.concat(F.lit("," + FILE_PATH), as_json(F.col(file_column)), F.lit("}")))
     others = F.substring(rescued, F.lit(2), F.length(rescued) - F.lit(1) - end)
     inside = F.nullif(F.substring(own, F.lit(2), F.length(own) - F.lit(2)), F.lit(""))
     whole = F.concat(F.lit("{"), F.concat_ws(",", inside, others), F.lit("}"))

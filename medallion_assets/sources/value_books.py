@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import FILE_KEY, PARSE, SCHEMA
+from medallion_assets.sources.quarantine import PARSE, SCHEMA, own_members
 from medallion_assets.sources.refused_values import RefusedRecord
-from medallion_assets.sources.value_counts import ValueCounts, count_values, members
+from medallion_assets.sources.value_counts import ValueCounts, count_values, keys_of, members, repeated_keys
 
 UNTOLD = "the file's statistics do not say how many values it has, or it is nested there"
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
@@ -178,12 +178,9 @@ class CommittedValues:
                 self.committed[row[by]][name] += row.get(f"{place[physical]}_count", 0)
 
     def _rescued_members(self, text: str) -> Counter[str]:
-        found = members(text)
-        # Once for the record's file; another time it is a field of the record.
-        found.subtract([FILE_KEY])
-        found = +found
-        self.repeated.update(key for key, times in found.items() if times > 1)
-        return found
+        found = own_members(keys_of(text))
+        self.repeated |= repeated_keys(key for key, _ in found)
+        return Counter(key for key, is_value in found if is_value)
 
 
 def books_of(

@@ -86,6 +86,19 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
 def members(text: str | bytes) -> Counter[str]:
     """Return the members of a JSON object that are not null, by key, each as often as it is there.
 
+    Empty where the text is no JSON object.
+    """
+    return Counter(key for key, is_value in keys_of(text) if is_value)
+
+
+def repeated_keys(keys: Iterable[str]) -> set[str]:
+    """Return the keys that are there twice, as members with null may be, too."""
+    return {key for key, times in Counter(keys).items() if times > 1}
+
+
+def keys_of(text: str | bytes) -> list[tuple[str, bool]]:
+    """Return the keys of a JSON object in their order, each with whether its value is any but null.
+
     Empty where the text is no JSON object. Bytes that are no UTF-8 are read as the quarantine shows them.
     """
     readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
@@ -93,18 +106,12 @@ def members(text: str | bytes) -> Counter[str]:
         # Numbers stay text: Python refuses integers of more than 4,300 digits.
         pairs = json.loads(readable, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
     except ValueError:
-        return Counter()
+        return []
     except RecursionError:
         # Nested deeper than Python's own reader goes.
         found = object_of(readable)
-        return (
-            Counter()
-            if isinstance(found, str)
-            else Counter(k for k, _, v in found.content if v.kind != "null")
-        )
-    if not isinstance(pairs, _Pairs):
-        return Counter()
-    return Counter(key for key, value in pairs if value is not None)
+        return [] if isinstance(found, str) else [(key, v.kind != "null") for key, _, v in found.content]
+    return [(key, value is not None) for key, value in pairs] if isinstance(pairs, _Pairs) else []
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -153,9 +160,9 @@ def _count_columns(block: bytes, counts: ValueCounts) -> bool:
 
 def _count_lines(block: bytes, counts: ValueCounts) -> bool:
     for line in block.splitlines():
-        found = members(line)
-        counts.repeated.update(key for key, times in found.items() if times > 1)
-        counts.values.update(found)
+        found = keys_of(line)
+        counts.repeated |= repeated_keys(key for key, _ in found)
+        counts.values.update(key for key, is_value in found if is_value)
     return True
 
 

@@ -25,7 +25,17 @@ NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 SCHEMA = StructType([StructField("id", IntegerType()), StructField("b", StringType())])
 COLUMNS = {"id": False, "b": True, "_source_file": True, "_rescued_data": True}
 RAW = ["row", "source_file", "reason_class", "rules", "raw_base64"]
-FIELDS = ["id", "b", "_file_path", "_rescued_data", "_raw", "_reason", "_source_file", "_check_rescued", "x=y"]
+FIELDS = [
+    "id",
+    "b",
+    "_file_path",
+    "_rescued_data",
+    "_raw",
+    "_reason",
+    "_source_file",
+    "_check_rescued",
+    "x=y",
+]
 VALUES = st.sampled_from([None, 1, "x", "", "NA", 1.5, [1], {"id": 1}, {"_file_path": "mine"}])
 MEMBERS = st.lists(st.tuples(st.sampled_from(FIELDS), VALUES), max_size=4)
 OBJECTS = MEMBERS.map(lambda m: "{" + ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in m) + "}")
@@ -63,7 +73,7 @@ def books(path, source):
     there = CommittedValues(dict(COLUMNS))
     names = FileColumns("_source_file", source.rescued)
     there.add_rows([path.parent / "rows.parquet"], {name: name for name in COLUMNS}, names)
-    counted = refused_values([file], source, COLUMNS)
+    counted = refused_values([file], source, {"id": False, "b": True})
     there.add_refused([path.parent / "refused.parquet"], source.rescued, counted)
     query = QueryColumns(frozenset(SCHEMA.names), None, source.rescued)
     return books_of(file, count_values(file, source), there, query, 0)
