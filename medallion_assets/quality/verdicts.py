@@ -17,7 +17,7 @@ from medallion_assets.quality.set_rule_checks import answer_of, repeated_keys
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.formats.json_scan import scan
-from medallion_assets.sources.quarantine import FILE_PATH, OPEN
+from medallion_assets.sources.quarantine import OPEN, own_members
 
 PLACES = 3
 LONGEST = 200
@@ -201,8 +201,8 @@ def _rescued_fields(table: Table, lake: Lake, batch_id: int) -> list[str]:
     quoted = '"' + column.replace('"', '""') + '"'
     chosen = f"_batch_id = {batch_id} AND {quoted} IS NOT NULL LIMIT {LOOKED_INTO}"
     found = log.rows(path, f"SELECT {quoted} AS rescued FROM t WHERE {chosen}")
-    names = {key[:MOST_OF_A_NAME] for row in found for key, _, _ in scan(row["rescued"]).content}
-    return sorted(names - {FILE_PATH.split('"')[1]})[:LOOKED_INTO]
+    names = {key[:MOST_OF_A_NAME] for row in found for key, _, _ in own_members(scan(row["rescued"]).content)}
+    return sorted(names)[:LOOKED_INTO]
 
 
 def no_late_rows(table: Table, lake: Lake) -> Verdict:

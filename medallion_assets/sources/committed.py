@@ -21,6 +21,7 @@ from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.file_status import Found
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.refused_values import refused_values
 from medallion_assets.sources.value_books import (
     FileColumns,
     QueryColumns,
@@ -28,7 +29,7 @@ from medallion_assets.sources.value_books import (
     books_of,
     columns_of,
 )
-from medallion_assets.sources.value_counts import ValueCounts, refused_cells
+from medallion_assets.sources.value_counts import ValueCounts
 from medallion_assets.storage import is_still
 
 FILE = "_source_file"
@@ -62,9 +63,8 @@ def account_of(
         rows = Counter({file.path: file.records - refused[file.path] for file in files})
     there = columns_of(fields)
     there.add_rows(parts, names, FileColumns(FILE, rescued, place.source.corrupt_column))
-    there.add_refused(refused_parts, rescued)
-    if place.source.format == "csv":
-        there.add_refused_cells(refused_parts, refused_cells(files, place.source, there.columns))
+    own = {name: is_text for name, is_text in there.columns.items() if name in query.read}
+    there.add_refused(refused_parts, rescued, refused_values(files, place.source, own))
     if place.source.format == "text":
         # A refused line is the one value of its record.
         for path, count in refused.items():

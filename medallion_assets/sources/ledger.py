@@ -66,6 +66,7 @@ class Entry:
         sequence: The order in which discovery saw files; later contents of a path have a higher one.
         supersedes: The sequence of the contents of this path admitted before it, ``NONE`` for none.
         root: The folder that ``path`` is relative to here and now; in no table.
+        refusal: Why none of its sound records can be a row, empty where each may; in no table.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Entry:
     sequence: int = NONE
     supersedes: int = NONE
     root: str = field(default="", repr=False)
+    refusal: str = ""
 
     @property
     def location(self) -> Path:

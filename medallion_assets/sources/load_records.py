@@ -29,7 +29,7 @@ from medallion_assets.sources.ledger import Entry, admitted_between
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.partitions import own_columns
+from medallion_assets.sources.partitions import own_columns, with_refusals
 from medallion_assets.sources.quarantine import OF_REFUSED
 from medallion_assets.sources.reading import PARSED, records_of
 from medallion_assets.sources.schema_versions import fact_of, ready_for
@@ -81,7 +81,7 @@ def look_ahead(place: LoadTarget, position: int) -> None:
         return
     files = admitted_between(place.ledger, place.root, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
-    full = [file for file in files if file.records]
+    full = with_refusals([file for file in files if file.records], place.source, schema) if schema else []
     if schema is None or not full or are_for_executors(full):
         return
     own = own_columns(schema, (file.path for file in files), place.source)

@@ -155,7 +155,7 @@ def _records_again(
     good: list[tuple[str, int, int, tuple[bytes | None, ...]]] = []
     bad: list[tuple[str, Refused]] = []
     for key, text in texts.items():
-        text = _as_csv(text, names, reader.dialect)
+        text = _as_csv(text, names, reader.dialect) if rows.source.select else text
         begin, line = len(data), text.rstrip("\r\n").encode("utf-8", "replace")
         data += line + b"\n"
         record = reader.read(line, 0, True, width)
@@ -189,7 +189,10 @@ def _again(rows: RowReader) -> pa.Schema:
 
 
 def _as_csv(text: str, names: Sequence[str], dialect: Dialect) -> str:
-    """Return a record that is kept by its columns, as a JSON object, as CSV; any other as it is."""
+    """Return a record that is kept by its columns, as a JSON object, as CSV; any other as it is.
+
+    Only records that a select list failed on are kept so: elsewhere a record that looks like JSON is CSV.
+    """
     try:
         cells = json.loads(text)
     except ValueError:

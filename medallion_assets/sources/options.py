@@ -114,12 +114,19 @@ TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
 CORRUPT = "_corrupt_record"
 
 
+QUOTES = "`'\""
+"""A doubled one inside a quoted name closes it and opens it again."""
+
+
 def split_columns(ddl: str) -> list[str]:
-    """Return the columns of a DDL list: its text cut at the outer commas."""
-    parts, depth = [""], 0
+    """Return the columns of a DDL list: its text cut at the outer commas, those in quotes left alone."""
+    parts, depth, quote = [""], 0, ""
     for mark in ddl:
-        depth += (mark in "<(") - (mark in ">)")
-        if mark == "," and not depth:
+        if mark in QUOTES and quote in ("", mark):
+            quote = "" if quote else mark
+        elif not quote:
+            depth += (mark in "<(") - (mark in ">)")
+        if mark == "," and not depth and not quote:
             parts.append("")
         else:
             parts[-1] += mark

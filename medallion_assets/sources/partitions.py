@@ -6,6 +6,8 @@ rescues none, the file's records are quarantined.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame
@@ -15,11 +17,13 @@ from pyspark.sql.types import AtomicType, DataType, StructType
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.formats.exact_values import NotExact, exact_value
+from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import NO_FIT, as_json, with_part
 from medallion_assets.sources.select_list import record_text
 
-FOLDER = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=([^/]*)(?=/)")
+FOLDER = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
+"""A folder whose key becomes a column by itself; a declared key may be any text."""
 NO_VALUES = ("", "__HIVE_DEFAULT_PARTITION__")
 """Texts after the ``=`` that mean NULL."""
 
@@ -33,7 +37,7 @@ def partition_keys(paths: Iterable[str], source: Source) -> list[str]:
         return list(source.partition_columns)
     found: dict[str, str] = {}
     for path in paths:
-        for key, _ in FOLDER.findall(path):
+        for key in FOLDER.findall(path):
             if is_column(key):
                 found.setdefault(key.lower(), key)
     return list(found.values())
@@ -45,13 +49,32 @@ def own_columns(schema: StructType, paths: Iterable[str], source: Source) -> Str
     return StructType([field for field in schema.fields if field.name.lower() not in folders])
 
 
+def with_refusals(files: Sequence[Entry], source: Source, schema: StructType) -> list[Entry]:
+    """Return files, those whose records a folder's value refuses with the reason.
+
+    Their readers refuse the records, which keep their text, whole, and their place.
+    """
+    if source.rescues_values:
+        return list(files)
+    paths = [file.path for file in files]
+    own = set(own_columns(schema, paths, source).names)
+    whys = dict.fromkeys(paths, "")
+    for field in (field for field in schema.fields if field.name not in own):
+        misfits = set(_misfits(paths, field.name, field.dataType))
+        for path in paths if misfits else ():
+            if (text := _text_of(path, field.name)) in misfits:
+                whys[path] += f"{', ' if whys[path] else f'{NO_FIT}: '}{field.name}={unquote(text)}"
+    return [replace(file, refusal=whys[file.path]) if whys[file.path] else file for file in files]
+
+
 def with_partitions(
     frame: DataFrame, paths: Sequence[str], source: Source, schema: StructType, file_column: str
 ) -> DataFrame:
     """Return records with the columns that their files' folders give; see the module for misfits.
 
     Args:
-        frame: Records without those columns; ``file_column`` STRING is their file's path.
+        frame: Records without those columns; ``file_column`` STRING is their file's path. Where misfits are
+            quarantined, readers of files have refused their records by then (``with_refusals``).
         paths: The files.
         source: Where they come from.
         schema: All columns.
@@ -77,21 +100,36 @@ def with_partitions(
             tail["_reason"] = F.coalesce(tail["_reason"], F.concat(F.lit(f"{NO_FIT}: {field.name}="), misfit))
     own_values = [quoted(c) for c in frame.columns if c in own]
     if not source.rescues_values:
-        text = record_text(frame.select(*own_values), "")
+        text = record_text(frame.select(*own_values), source.rescued, file_column)
         tail["_raw"] = F.coalesce(tail["_raw"], F.when(tail["_reason"].isNotNull(), text))
     return frame.select(*own_values, *values, *(c.alias(name) for name, c in tail.items()))
 
 
 def _text(key: str, file_column: str) -> tuple[Column, Column]:
     """Return the text of a folder as it stands, NULL where it means that, and decoded."""
-    text = F.regexp_extract(file_column, f"(?i)(?:^|/){key}=([^/]*)/", 1)
+    text = F.regexp_extract(file_column, f"(?iu){_folder_of(key)}", 1)
     text = F.when(~text.isin(*NO_VALUES), text)
     return text, F.coalesce(F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B"))), text)
 
 
+def _folder_of(key: str) -> str:
+    """Return a pattern, of Python and of Java, for a key's folder in a path."""
+    return f"(?:^|/){re.escape(key)}=([^/]*)/"
+
+
+@cache
+def _pattern_of(key: str) -> re.Pattern[str]:
+    return re.compile(_folder_of(key), re.IGNORECASE)
+
+
+def _text_of(path: str, key: str) -> str:
+    found = _pattern_of(key).search(path)
+    return found[1] if found else ""
+
+
 def _misfits(paths: Iterable[str], key: str, kind: DataType) -> list[str]:
     """Return the folders' texts, as they stand, that the type cannot hold to the last digit."""
-    texts = {text for path in paths for name, text in FOLDER.findall(path) if name.lower() == key.lower()}
+    texts = {_text_of(path, key) for path in paths}
     return [text for text in sorted(texts - set(NO_VALUES)) if not _is_exact(unquote(text), kind)]
 
 

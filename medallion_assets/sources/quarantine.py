@@ -14,8 +14,10 @@ type, and one whose name differs in case only. A key that stands twice gives all
 nothing was left over. Nested fields are rescued alone; an array or map with a misfit is rescued whole.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -122,7 +124,19 @@ def _of(refused: DataFrame, column: str, otherwise: Column | None = None) -> Col
     return F.coalesce(F.col(column), missing) if column in refused.columns else missing
 
 
-FILE_PATH = '"_file_path":'
+FILE_KEY = "_file_path"
+FILE_PATH = f'"{FILE_KEY}":'
+CANNOT_EVALUATE = "cannot evaluate "
+BY_COLUMNS = f"{NO_FIT}: {CANNOT_EVALUATE}"
+"""How the reasons of records begin on which a select list fails: they are kept by their columns, as JSON."""
+
+
+def own_members(members: Sequence[Any]) -> Sequence[Any]:
+    """Return rescued members, each a tuple with its key first, without the path of the record's file.
+
+    That path is the last member (``written``); one of the same name before it is a field of the record.
+    """
+    return members[:-1] if members and members[-1][0] == FILE_KEY else members
 
 
 def written(parts: Column, file: Column) -> Column:

@@ -19,7 +19,7 @@ from medallion_assets.sources.formats.columnar import binary_records, columnar_r
 from medallion_assets.sources.formats.parsed_frames import parsed_frame
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.partitions import own_columns, with_partitions
+from medallion_assets.sources.partitions import own_columns, with_partitions, with_refusals
 from medallion_assets.sources.quarantine import BYTES, POSITION
 from medallion_assets.sources.staging import Staging
 
@@ -31,7 +31,7 @@ def records_of(
     spark: SparkSession, files: Sequence[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
     """Return one row per record of the files; see the module for its columns."""
-    paths = [file.path for file in files]
+    paths, files = [file.path for file in files], with_refusals(files, source, schema)
     own = own_columns(schema, paths, source)
     full = [file for file in files if file.records]
     parted = groups(files) if source.format not in PARSED else [full] if full else []

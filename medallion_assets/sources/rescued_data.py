@@ -20,7 +20,7 @@ from medallion_assets.sources.formats.json_scan import Value, scan
 from medallion_assets.sources.formats.json_values import exact_json, reads, stored_type
 from medallion_assets.sources.load_target import PROVENANCE
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import FILE_PATH, named_as
+from medallion_assets.sources.quarantine import named_as, own_members
 
 OURS = (*PROVENANCE, "_ingested_at", "_batch_id")
 
@@ -96,7 +96,8 @@ def _taken(
     text: str, kinds: Mapping[str, DataType], options: TextOptions
 ) -> tuple[dict[str, Any], str | None]:
     """Return the values that columns take of rescued data by their names, and what is left of it."""
-    members = scan(text).content
+    every = scan(text).content
+    members = own_members(every)
     times = Counter(key for key, _, _ in members)
     values: dict[str, Any] = {}
     left = []
@@ -108,8 +109,8 @@ def _taken(
             left.append(text[start : value.end])
         else:
             values[key] = found
-    others = [member for member in left if not member.startswith(FILE_PATH)]
-    return values, "{" + ",".join(left) + "}" if others else None
+    of_file = [text[start : value.end] for _, start, value in every[len(members) :]]
+    return values, "{" + ",".join([*left, *of_file]) + "}" if left else None
 
 
 def _value(text: str, value: Value, kind: DataType, options: TextOptions) -> Any:

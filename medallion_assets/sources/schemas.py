@@ -1,5 +1,6 @@
 """A source's schema through time: columns and types inferred from new files, each version with its cause."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -63,13 +64,28 @@ def declared(source: Source) -> StructType:
 
 def with_hints(base: StructType, hints: str) -> StructType:
     """Return the schema with the hints' types; a hint may name a nested field, or add a column."""
-    nested: dict[str, DataType] = {}
+    nested: dict[tuple[str, ...], DataType] = {}
     for hint in split_columns(hints):
-        name, _, kind = hint.strip().partition(" ")
-        nested[name.strip("`")] = _ddl(f"c {kind}")["c"].dataType
+        path, kind = hint_of(hint)
+        nested[path] = _ddl(f"c {kind}")["c"].dataType
     for path, wanted in nested.items():
-        base = _hinted(base, path.split("."), wanted)
+        base = _hinted(base, list(path), wanted)
     return base
+
+
+NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^\s:.`]+))\s*")
+
+
+def hint_of(hint: str) -> tuple[tuple[str, ...], str]:
+    """Return the names that lead to a hint's field, and its type; in backticks a name has any characters."""
+    names, at = [], 0
+    while found := NAME.match(hint, at):
+        names.append(found[2] or found[1].replace("``", "`"))
+        at = found.end()
+        if hint[at : at + 1] != ".":
+            break
+        at += 1
+    return tuple(names), hint[at:].removeprefix(":").strip()
 
 
 def _ddl(text: str) -> StructType:

@@ -20,7 +20,15 @@ from sqlglot.errors import SqlglotError
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.quarantine import ENTRY, FILE_PATH, FROM_JSON, NO_FIT, OF_REFUSED, as_json
+from medallion_assets.sources.quarantine import (
+    CANNOT_EVALUATE,
+    ENTRY,
+    FILE_PATH,
+    FROM_JSON,
+    NO_FIT,
+    OF_REFUSED,
+    as_json,
+)
 from medallion_assets.sources.row_json import row_json
 
 if TYPE_CHECKING:
@@ -107,7 +115,7 @@ def selected(records: DataFrame, source: "Source") -> DataFrame:
     for (name, text), field in zip(columns, tried.schema[tries].dataType.fields, strict=True):  # type: ignore[attr-defined]
         attempt = F.col(tries)[field.name]
         values.append(attempt.getField(field.dataType.names[0]).alias(name))
-        failures.append(F.when(attempt.isNull(), F.lit(f"cannot evaluate {text[:LONGEST_TEXT]}")))
+        failures.append(F.when(attempt.isNull(), F.lit(f"{CANNOT_EVALUATE}{text[:LONGEST_TEXT]}")))
     failed = F.concat_ws("; ", *failures)
     reason = F.coalesce("_reason", F.when(failed != "", F.concat(F.lit(f"{NO_FIT}: "), failed)))
     raw = F.coalesce(
@@ -118,13 +126,13 @@ def selected(records: DataFrame, source: "Source") -> DataFrame:
     return tried.select(*values, *rescued, raw.alias("_raw"), reason.alias("_reason"), *origin)
 
 
-def record_text(own_columns: DataFrame, rescued: str) -> Column:
+def record_text(own_columns: DataFrame, rescued: str, file_column: str = "_source_file") -> Column:
     """Return a record whose text is not kept as one JSON object: its columns, and what none of them took."""
     values = {name: F.col(quoted(name)) for name in own_columns.columns}
     own = row_json(values, own_columns.schema, FROM_JSON) if values else F.lit("{}")
     if not rescued:
         return own
-    end = F.length(F.concat(F.lit("," + FILE_PATH), as_json(F.col("_source_file")), F.lit("}")))
+    end = F.length(F.concat(F.lit("," + FILE_PATH), as_json(F.col(file_column)), F.lit("}")))
     others = F.substring(rescued, F.lit(2), F.length(rescued) - F.lit(1) - end)
     inside = F.nullif(F.substring(own, F.lit(2), F.length(own) - F.lit(2)), F.lit(""))
     whole = F.concat(F.lit("{"), F.concat_ws(",", inside, others), F.lit("}"))

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.quarantine import PARSE, SCHEMA
-from medallion_assets.sources.value_counts import ValueCounts, count_values, members
+from medallion_assets.sources.quarantine import PARSE, SCHEMA, own_members
+from medallion_assets.sources.refused_values import RefusedRecord
+from medallion_assets.sources.value_counts import ValueCounts, count_values, keys_of, members, repeated_keys
 
 UNTOLD = "the file's statistics do not say how many values it has, or it is nested there"
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
@@ -90,7 +91,9 @@ class CommittedValues:
     Attributes:
         columns: The table's columns that can be counted, and whether each is a STRING.
         uncounted: The other columns, and why.
-        committed, rescued, quarantined: Values in the table's columns, in its rescued data, in quarantine.
+        committed, rescued: Values in the table's columns, and in its rescued data.
+        quarantined: Values of raw records in quarantine, and in the rescued data of rows there.
+        refused: Values in the columns of rows in quarantine, the engine's and the query's own with them.
         corrupt: By landing file, rows that hold a malformed record as text.
         repeated: Fields that a rescued record has twice.
     """
@@ -100,6 +103,7 @@ class CommittedValues:
     committed: Counts = field(default_factory=lambda: defaultdict(Counter))
     rescued: Counts = field(default_factory=lambda: defaultdict(Counter))
     quarantined: Counts = field(default_factory=lambda: defaultdict(Counter))
+    refused: Counts = field(default_factory=lambda: defaultdict(Counter))
     corrupt: Counter[str] = field(default_factory=Counter)
     repeated: set[str] = field(default_factory=set)
 
@@ -127,19 +131,25 @@ class CommittedValues:
                 rows = _texts(file, names[columns.corrupt], names[columns.file])
                 self.corrupt.update(path for path, _ in rows)
 
-    def add_refused_cells(self, parts: Sequence[Path], cells: Callable[[str, str], Counter[str]]) -> None:
-        """Count the values of quarantined records whose text is not JSON; ``cells`` counts those of one."""
-        for text, path, kind, encoded in _rows(parts, "row", "source_file", "reason_class", "raw_base64"):
-            # A record with bytes that are not text was never cut into cells.
-            if kind in (PARSE, SCHEMA) and not encoded and not members(text or ""):
-                self.quarantined[path].update(cells(path, text or ""))
+    def add_refused(
+        self, parts: Sequence[Path], rescued: str, values: Callable[[RefusedRecord], Counter[str]]
+    ) -> None:
+        """Count the values of raw records and of rows that a batch's commits added to the quarantine.
 
-    def add_refused(self, parts: Sequence[Path], rescued: str, source_column: str = "source_file") -> None:
-        """Count the values of records that a batch's commits added to the quarantine."""
-        for text, path in _rows(parts, "row", source_column):
+        Args:
+            parts: Parquet files that the commits added.
+            rescued: The rescued data column that rows have; a raw record may have a field of this name.
+            values: Counts those of a raw record.
+        """
+        columns = ("row", "source_file", "reason_class", "rules", "raw_base64")
+        for text, path, kind, rules, encoded in _rows(parts, *columns):
+            if kind in (PARSE, SCHEMA):
+                record = RefusedRecord(path, text or "", (rules or [""])[0], not encoded)
+                self.quarantined[path].update(values(record))
+                continue
             found = members(text or "")
             nested = _text_of(text, rescued) if rescued and found.pop(rescued, 0) else ""
-            self.quarantined[path].update(found)
+            self.refused[path].update(found)
             self.quarantined[path].update(self._rescued_members(nested))
 
     def _add_group(
@@ -168,10 +178,9 @@ class CommittedValues:
                 self.committed[row[by]][name] += row.get(f"{place[physical]}_count", 0)
 
     def _rescued_members(self, text: str) -> Counter[str]:
-        found = members(text)
-        found.pop("_file_path", None)
-        self.repeated.update(key for key, times in found.items() if times > 1)
-        return found
+        found = own_members(keys_of(text))
+        self.repeated |= repeated_keys(key for key, _ in found)
+        return Counter(key for key, is_value in found if is_value)
 
 
 def books_of(
@@ -191,7 +200,8 @@ def books_of(
     books, dropped = ValueBooks(sum(counts.values.values())), dropped + there.corrupt[file.path]
     committed = {n: k for n, k in there.committed[file.path].items() if n in query.read}
     # A folder's value that was rescued stands in no record.
-    rescued = {n for n in there.rescued[file.path] if n in counts.values or f"/{n}=" not in f"/{file.path}"}
+    folders = f"/{file.path}".lower()
+    rescued = {n for n in there.rescued[file.path] if n in counts.values or f"/{n}=".lower() not in folders}
     for name in sorted({*counts.values, *committed, *rescued}):
         if reason := _why_uncounted(name, counts, there, query):
             books.uncounted[name] = reason
@@ -201,7 +211,8 @@ def books_of(
         taken = name in there.columns and name in query.read
         read = counts.of_column(name, there.columns[name]) if taken else counts.values[name]
         elsewhere = there.rescued[file.path][name] + there.quarantined[file.path][name]
-        left = read - committed.get(name, 0) - elsewhere
+        refused = there.refused[file.path][name] if name in query.read else 0
+        left = read - committed.get(name, 0) - refused - elsewhere
         if left > dropped and not taken and not query.keeps_rescued:
             books.unkept[name] = left
         elif not 0 <= left <= dropped:

@@ -6,7 +6,7 @@ A value is a JSON member that is not null, a CSV cell that is not empty, a Parqu
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.counting import plain_pieces
 from medallion_assets.sources.formats.csv_blocks import STRICT
-from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names, has_header
+from medallion_assets.sources.formats.csv_records import Dialect, column_names, has_header
 from medallion_assets.sources.formats.csv_rows import csv_cells
+from medallion_assets.sources.formats.json_blocks import objects_on_lines
 from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import ends_arrow
 from medallion_assets.sources.formats.orc import orc_values
@@ -85,6 +86,19 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
 def members(text: str | bytes) -> Counter[str]:
     """Return the members of a JSON object that are not null, by key, each as often as it is there.
 
+    Empty where the text is no JSON object.
+    """
+    return Counter(key for key, is_value in keys_of(text) if is_value)
+
+
+def repeated_keys(keys: Iterable[str]) -> set[str]:
+    """Return the keys that are there twice, as members with null may be, too."""
+    return {key for key, times in Counter(keys).items() if times > 1}
+
+
+def keys_of(text: str | bytes) -> list[tuple[str, bool]]:
+    """Return the keys of a JSON object in their order, each with whether its value is any but null.
+
     Empty where the text is no JSON object. Bytes that are no UTF-8 are read as the quarantine shows them.
     """
     readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
@@ -92,18 +106,12 @@ def members(text: str | bytes) -> Counter[str]:
         # Numbers stay text: Python refuses integers of more than 4,300 digits.
         pairs = json.loads(readable, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
     except ValueError:
-        return Counter()
+        return []
     except RecursionError:
         # Nested deeper than Python's own reader goes.
         found = object_of(readable)
-        return (
-            Counter()
-            if isinstance(found, str)
-            else Counter(k for k, _, v in found.content if v.kind != "null")
-        )
-    if not isinstance(pairs, _Pairs):
-        return Counter()
-    return Counter(key for key, value in pairs if value is not None)
+        return [] if isinstance(found, str) else [(key, v.kind != "null") for key, _, v in found.content]
+    return [(key, value is not None) for key, value in pairs] if isinstance(pairs, _Pairs) else []
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -132,8 +140,9 @@ def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     """Count a block whose lines are all sound objects of one type a key; return whether they were."""
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    if ends_arrow(block):
+    # Arrow does not say which line an object is from: two on one and none on another are as many as lines.
+    lines = objects_on_lines(block)
+    if not lines or ends_arrow(block):
         return False
     try:
         found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
@@ -142,7 +151,7 @@ def _count_columns(block: bytes, counts: ValueCounts) -> bool:
     except (pa.ArrowException, ValueError):
         return False
     if found.num_rows != lines:
-        # Blank lines, or several values on one.
+        # Several values on one.
         return False
     for name, column in zip(names, found.columns, strict=True):
         counts.values[name] += len(column) - column.null_count
@@ -151,9 +160,9 @@ def _count_columns(block: bytes, counts: ValueCounts) -> bool:
 
 def _count_lines(block: bytes, counts: ValueCounts) -> bool:
     for line in block.splitlines():
-        found = members(line)
-        counts.repeated.update(key for key, times in found.items() if times > 1)
-        counts.values.update(found)
+        found = keys_of(line)
+        counts.repeated |= repeated_keys(key for key, _ in found)
+        counts.values.update(key for key, is_value in found if is_value)
     return True
 
 
@@ -212,32 +221,6 @@ def _count_cells(counts: ValueCounts, name: str, cells: pa.Array, null: str) -> 
     counts.empty[name] += pc.sum(pc.equal(cells, "")).as_py() or 0
     if null:
         counts.null_texts[name] += pc.sum(pc.equal(cells, null)).as_py() or 0
-
-
-def refused_cells(
-    files: Iterable[Entry], source: Source, columns: Mapping[str, bool]
-) -> Callable[[str, str], Counter[str]]:
-    """Return a function that counts the values in the text of a quarantined CSV record.
-
-    Args:
-        files: The files that records are from.
-        source: How they are written.
-        columns: The table's columns, and whether each is a STRING: no other takes an empty text.
-    """
-    reader, null = RecordReader(Dialect.of(source)), source.option("nullValue", default="").encode()
-    names = {file.path: column_names(file.header, source) for file in files}
-
-    def counted(path: str, text: str) -> Counter[str]:
-        here = names.get(path, [])
-        record = reader.read(text.encode(), 0, True, len(here))
-        return Counter(
-            name
-            for name, cell in zip(here, record.cells if record else (), strict=False)
-            if cell is not None
-            and (name not in columns or ((cell or columns[name]) and cell != (null or None)))
-        )
-
-    return counted
 
 
 def _of_parquet(path: Path) -> ValueCounts:

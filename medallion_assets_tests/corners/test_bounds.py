@@ -33,6 +33,7 @@ from medallion_assets.sources.formats.json_rows import CarefulReader
 from medallion_assets.sources.formats.text_files import parse_text_files
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import POSITION
+from medallion_assets.sources.refused_values import refused_values
 from medallion_assets.sources.value_books import CommittedValues
 from medallion_assets_tests.examples import examples
 from medallion_assets_tests.shop import chain, json_lines
@@ -115,10 +116,12 @@ def test_repeated_keys_of_a_large_table_are_those_of_a_small_one(rows):
 def test_the_values_of_refused_records_are_counted_a_few_records_at_a_time(tmp_path):
     count, text = 60_000, "x" * 1000
     row = pa.array([f'{{"id": {n}, "name": "{text}"}}' for n in range(count)])
-    pq.write_table(pa.table({"row": row, "source_file": ["a.json"] * count}), tmp_path / "p.parquet")
-    there = CommittedValues()
+    told = {"reason_class": ["schema"] * count, "rules": [["why"]] * count}
+    told["raw_base64"] = pa.nulls(count, pa.string())
+    pq.write_table(pa.table({"row": row, "source_file": ["a.json"] * count, **told}), tmp_path / "p.parquet")
+    there, values = CommittedValues(), refused_values([], Source("s", "json"), {})
     tracemalloc.start()
-    there.add_refused([tmp_path / "p.parquet"], "")
+    there.add_refused([tmp_path / "p.parquet"], "", values)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert there.quarantined["a.json"] == {"id": count, "name": count}

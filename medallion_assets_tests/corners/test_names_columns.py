@@ -9,13 +9,20 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, keep_changes, stream
-from medallion_assets.delta import working
+from medallion_assets.delta import log, working
 from medallion_assets.delta.names import quoted
+from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.run import run_tables
 from medallion_assets.sources.evolution import is_column
+from medallion_assets.sources.options import split_columns
+from medallion_assets.sources.schemas import hint_of
+from medallion_assets_tests.examples import examples
 
 WORKING = [value for name, value in vars(working).items() if name.isupper() and isinstance(value, str)]
 ONCE = [f"_{name.removeprefix('__medallion_')}" for name in WORKING]
@@ -24,8 +31,10 @@ ONCE = [f"_{name.removeprefix('__medallion_')}" for name in WORKING]
 READERS = [
     *("_row", "_odd", "_fields", "_exact", "_why", "_unknown", "_text", "_problem", "_key", "_m"),
     *("_hash", "_was", "_repaired", "texts", "value", "key", "c0", "t", "n", "e", "ended", "tracked"),
+    *("_file_path", "row", "position", "repaired", "corrupt", "v"),
 ]
 RESCUED = ["a`b", "`", "_raw", "_reason", "_metadata", "_check_x", "_source_file", "_batch_id", *WORKING]
+RESCUED += ["_rescued_data", "_corrupt_record", "_source_modified_at", "_check_position", "_check_bytes"]
 ODD = ["a.b", ".", ".id", "[0]", "a b", "it's", "ü", "2nd", "SELECT", "a,b", "n;x", "Case"]
 NAMES = list(dict.fromkeys([*ONCE, *READERS, *ODD, *RESCUED]))
 RECORD = {"id": 1, **{name: f"v {name}" for name in NAMES}, "nested": {name: name for name in ONCE}}
@@ -49,6 +58,22 @@ def orc(record):
     out = io.BytesIO()
     pyarrow.orc.write_table(pa.Table.from_pylist([record]), out)
     return out.getvalue()
+
+
+TYPES = ["INT", "DECIMAL(9,2)", "MAP<STRING, INT>", "STRUCT<a: INT, b: STRING>"]
+HINTS = st.lists(
+    st.tuples(st.text(st.characters(codec="utf-8"), min_size=1, max_size=6), st.sampled_from(TYPES)),
+    min_size=1, max_size=4, unique_by=lambda hint: hint[0],
+)  # fmt: skip
+
+
+@given(hints=HINTS)
+@examples(200)
+def test_a_hint_for_a_column_of_any_name_is_taken_and_so_are_those_after_it(hints):
+    text = ", ".join(f"{quoted(name)} {kind}" for name, kind in hints)
+    assert [hint_of(hint) for hint in split_columns(text)] == [((name,), kind) for name, kind in hints]
+    nested = ".".join(quoted(name) for name, _ in hints)
+    assert hint_of(f"{nested}: INT") == (tuple(name for name, _ in hints), "INT")
 
 
 def test_only_names_with_a_meaning_are_no_columns():
@@ -82,6 +107,81 @@ def test_a_field_of_any_name_is_a_column_or_rescued_in_every_format(landed, auto
         for name, value in record.items():
             found = rescued[name] if name in RESCUED else row[name]
             assert str(found) == str(value), (kind, name)
+
+
+FLAT = {name: f"v {name}" for name in NAMES}
+
+
+def files_of(record):
+    """Return one record in each format, as text or bytes."""
+    cells = [",".join('"' + str(cell) + '"' for cell in line) for line in (record, record.values())]
+    in_avro, of_avro = avro({**record, "ID": str(record["id"])})
+    elements = "".join(f"<{name}>{value}</{name}>" for name, value in of_avro.items())
+    return {
+        "json": json.dumps(record, ensure_ascii=False) + "\n",
+        "csv": "\n".join(cells) + "\n",
+        "parquet": parquet(record),
+        "avro": in_avro,
+        "xml": f"<rows><row>{elements}<id>{record['id']}</id></row></rows>",
+        "orc": orc(record),
+    }
+
+
+@pytest.mark.spark
+def test_fields_of_any_name_that_a_declared_schema_has_not_are_counted_in_rows_and_in_quarantine(
+    landed, autoload, spark
+):
+    good, bad = files_of({"id": 1, **FLAT}), files_of({"id": "x", **FLAT})
+    for kind in good:
+        path = landed(**{f"{kind}/good__{kind}": good[kind], f"{kind}/bad__{kind}": bad[kind]}) / kind
+        options = {"rowTag": "row"} if kind == "xml" else {}
+        done = autoload(path, kind, kind, schema="id BIGINT, b STRING", mistyped="QUARANTINE", **options)
+        counts = (done.rows_loaded, done.rows_quarantined, done.rows_unaccounted, done.values_unaccounted)
+        assert counts == ((2, 0, 0, {}) if kind == "avro" else (1, 1, 0, {})), kind
+        names = [n for n in FLAT if kind not in ("avro", "xml") or re.fullmatch("[A-Za-z_][A-Za-z_0-9]*", n)]
+        for row in spark.read.format("delta").load(str(done.path)).collect():
+            left = json.loads(row["_rescued_data"], object_pairs_hook=list)
+            assert left[-1][0] == "_file_path", kind
+            found = dict(left[:-1])
+            assert {name: found[name] for name in names} == {name: FLAT[name] for name in names}, kind
+        for entry in log.rows(done.quarantine, "SELECT row FROM t") if kind != "avro" else ():
+            assert [name for name in names if FLAT[name] not in entry["row"].replace('\\"', '"')] == [], kind
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_a_field_called_like_the_files_path_is_counted_named_and_taken_up_again(kind, lakehouse):
+    def clicks_of(schema):
+        shop = Pipeline("shop")
+
+        @shop.bronze(expectations=[expect("positive", "id > 0")])
+        def clicks(
+            files=shop.landing("clicks", format=kind, schema=schema, rescued_data_column="_rescued_data"),  # noqa: B008
+        ):
+            """One row per click."""
+            return files
+
+        return clicks
+
+    lines = {
+        "json": '{"id":1,"_file_path":"mine","_source_file":"forged"}\n{"id":2,"b":"x"}\n'
+        '{"id":-3,"_file_path":"mine","_source_file":"forged","_batch_id":7}\n',
+        "csv": "id,_file_path,_source_file,b,_batch_id\n1,mine,forged,,\n2,,,x,\n-3,mine,forged,,7\n",
+    }[kind]
+    lakehouse.land("shop/clicks", f"a.{kind}", lines)
+    first = clicks_of("id INT")
+    (done,) = run_tables([first], lakehouse.lake, lakehouse._spark)
+    told = {verdict.name: verdict for verdict in done.verdicts}
+    assert told["values_conserved"].passed, told["values_conserved"]
+    assert "_file_path" in told["nothing_rescued"].words
+    later = clicks_of("id INT, _file_path STRING")
+    lakehouse.land("shop/clicks", f"b.{kind}", lines.replace("1", "4").replace("2", "5"))
+    lakehouse.run(later)
+    asked = VerbRequest(choice=QuarantineFilter(reasons=("rescued",)))
+    assert VERBS["replay"](later, lakehouse.lake, lakehouse._spark, asked).found == {"rows": 1}
+    rows = lakehouse.rows(later, "SELECT id, _file_path AS p, _rescued_data AS r FROM t ORDER BY id")
+    assert [(row["id"], row["p"]) for row in rows] == [(1, "mine"), (2, None), (4, "mine"), (5, None)]
+    assert json.loads(rows[0]["r"]) == {"_source_file": "forged", "_file_path": f"a.{kind}"}
 
 
 @pytest.mark.spark

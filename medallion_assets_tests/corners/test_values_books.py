@@ -23,6 +23,7 @@ from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.formats.json_blocks import TypedReader
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.options import Source
+from medallion_assets.sources.refused_values import refused_values
 from medallion_assets.sources.value_books import CommittedValues, FileColumns, QueryColumns, books_of
 from medallion_assets.sources.value_counts import count_values
 from medallion_assets_tests.examples import examples
@@ -137,6 +138,11 @@ def test_a_kind_of_file_that_says_nothing_is_named_with_the_reason(tmp_path):
 ROWS = [{"id": 1, "name": "Ann", "extra": 5}, {"id": 2, "name": None}, {"id": "x", "name": "Lee"}]
 
 
+def in_quarantine(path, row, kind):
+    entry = {"row": row, "source_file": str(path), "reason_class": kind, "rules": ["why"], "raw_base64": None}
+    return pa.Table.from_pylist([entry])
+
+
 @pytest.fixture
 def landed(tmp_path):
     """A file of three records, and what an engine that loses nothing would have committed for it."""
@@ -154,8 +160,7 @@ def landed(tmp_path):
             ],
         }
     )
-    refused = pa.table({"row": ['{"id": 9, "name": 1}'], "source_file": [str(path)]})
-    return path, good, refused
+    return path, good, in_quarantine(path, '{"id": 9, "name": 1}', "schema")
 
 
 def balanced(path, good, refused, query=None, dropped=0):
@@ -166,8 +171,9 @@ def balanced(path, good, refused, query=None, dropped=0):
     there = CommittedValues({"id": False, "name": True, "_source_file": True, "_rescued_data": True})
     names = {name: name for name in good.column_names}
     there.add_rows([folder / "good.parquet"], names, FileColumns("_source_file", "_rescued_data"))
-    there.add_refused([folder / "refused.parquet"], "_rescued_data")
     file = entry(path, source)
+    values = refused_values([file], source, there.columns)
+    there.add_refused([folder / "refused.parquet"], "_rescued_data", values)
     query = query or QueryColumns(frozenset({"id", "name"}), None, "_rescued_data")
     return books_of(file, count_values(file, source), there, query, dropped)
 
@@ -202,6 +208,15 @@ def test_what_the_query_computes_or_a_rule_drops_is_said_and_not_called_a_loss(l
     assert list(balanced(path, computed, refused, query).uncounted) == ["id"]
     assert balanced(path, good.slice(1), refused, dropped=1).unaccounted == {}
     assert balanced(path, good.slice(2), refused, dropped=1).unaccounted == {"id": 2}
+
+
+def test_columns_of_a_row_in_quarantine_that_are_not_of_its_record_count_for_no_field_of_their_name(landed):
+    path, good, _ = landed
+    own = {"id": 9, "name": "1", "extra": 7, "_source_file": str(path), "_batch_id": 0}
+    path.write_text(path.read_text().replace('"name": 1}', '"name": 1, "_source_file": 3, "extra": 3}'))
+    left = '{"_source_file": 3, "extra": 3, "_file_path": "a.json"}'
+    refused = in_quarantine(path, json.dumps({**own, "_rescued_data": left}), "rule")
+    assert balanced(path, good, refused).unaccounted == {}
 
 
 def test_a_field_that_the_declaration_keeps_nowhere_is_counted_by_name(landed):

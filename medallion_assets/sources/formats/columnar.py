@@ -1,5 +1,6 @@
 """Parquet, ORC, Avro and binary files: read with their own columns and types, matched by exact name."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +53,7 @@ def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging
         "content",
         F.lit(None).cast("string").alias("_raw"),
         F.lit(None).cast("string").alias("_reason"),
+        F.lit("whole file").alias(POSITION),
         staging.original().alias("_source_file"),
         F.col("_metadata.file_modification_time").alias("_source_modified_at"),
     )
@@ -123,6 +125,8 @@ def columnar_records(
     parts += [_part(places[name], columns[places[name]], misfit) for name, misfit in misfits.items()]
     every = [_part(place, field, F.col(place).isNotNull()) for place, field in columns.items()]
     reason = F.lit(None).cast("string") if source.rescues_values else _reason(misfits, by_file, schema)
+    if any(file.refusal for file in files):
+        reason = F.coalesce(reason, _refusal(files))
     rescued = [written(_parts(parts, by_file), F.col("_source_file"))] if source.rescued else []
     raw = F.concat(F.lit("{"), F.concat_ws(",", _parts(every, by_file)), F.lit("}"))
     return rows.withColumn(f"{RESERVED}reason", reason).select(
@@ -134,6 +138,13 @@ def columnar_records(
         "_source_file",
         "_source_modified_at",
     )
+
+
+def _refusal(files: Sequence[Entry]) -> Column:
+    """Return why no record of a row's file can be a row."""
+    # As one text: a literal for each of a thousand names takes the JVM gateway a second.
+    whys = json.dumps({file.path: file.refusal for file in files if file.refusal})
+    return F.try_element_at(F.from_json(F.lit(whys), "map<string,string>"), F.col("_source_file"))
 
 
 def _taken(place: str, own: DataType, wanted: DataType) -> tuple[Column | None, Column | None]:

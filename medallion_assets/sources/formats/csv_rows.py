@@ -174,7 +174,7 @@ class RowReader:
         parsed = Parsed([file], size=len(block.data))
         if len(block.begins):
             cells = block.by_name(column_names(file.header, self.source), self.dialect)
-            self.add_rows(parsed, block, cells, file.path)
+            self.add_rows(parsed, block, cells, file.path, file.refusal)
         if block.refused:
             records = [block.text(record.begin, record.end) for record in block.refused]
             kept = [
@@ -201,8 +201,10 @@ class RowReader:
         pairs = [f"{name} for {missing[name.lower()]}" for name in names if name.lower() in missing]
         return CASE_ONLY + ", ".join(pairs) if pairs and not self.source.rescued else ""
 
-    def add_rows(self, parsed: Parsed, block: Block, cells: dict[str, pa.Array], path: str) -> None:
-        """Add a block's records that have as many cells as they should."""
+    def add_rows(
+        self, parsed: Parsed, block: Block, cells: dict[str, pa.Array], path: str, refusal: str = ""
+    ) -> None:
+        """Add a block's records that have as many cells as they should; a refusal is why none is a row."""
         rows, columns, misfits = len(block.begins), [], {}
         for field in self.schema.fields:
             if field.name not in cells:
@@ -214,7 +216,7 @@ class RowReader:
             columns.append(values)
             if len(lost):
                 misfits[field.name] = set(lost.tolist())
-        problem = self.header_problem(list(cells))
+        problem = self.header_problem(list(cells)) or refusal
         reasons: dict[int, str] = {}
         rescued: dict[int, str] = {}
         if problem:

@@ -81,11 +81,11 @@ class TypedReader:
         exact = exact and not (self.wrapping and self.wrapping.is_in(block))
         if exact and self.parsed is not None and (whole := self.rows_of(block)) is not None:
             return Lines([whole], [range(len(whole))])
-        lines = [(n, line) for n, line in enumerate(block.splitlines()) if line.strip(BLANK)]
+        lines = self.split(block)
         if self.decoder is None:
-            return Lines(others=lines)
+            return lines
         found, fitting = Lines(), []
-        for number, line in lines:
+        for number, line in lines.others:
             try:
                 fitting.append((number, line, self._fitted(line, exact)))
             except MISFIT:
@@ -93,6 +93,10 @@ class TypedReader:
         self._parse(fitting, found)
         found.others.sort()
         return found
+
+    def split(self, block: bytes) -> Lines:
+        """Return the non-blank lines of a block of whole lines, none of them as a row."""
+        return Lines(others=[(n, line) for n, line in enumerate(block.splitlines()) if line.strip(BLANK)])
 
     def rows_of(self, block: bytes) -> pa.Table | None:
         """Return exact lines as rows, None where one of them is anything but an object that fits."""

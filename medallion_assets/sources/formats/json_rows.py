@@ -73,6 +73,7 @@ class CarefulReader:
         rescues_values: Values that do not fit their column are too; else they refuse their record.
         keeps_text: Rows keep their record's text too, for columns that Spark parses after.
         encoding, errors: How the file's bytes are written, for records whose text is not exact.
+        refusal: Why no sound record can be a row.
     """
 
     schema: types.StructType
@@ -81,6 +82,7 @@ class CarefulReader:
     keeps_text: bool = False
     encoding: str = "utf-8"
     errors: str = "surrogateescape"
+    refusal: str = ""
 
     def judge(self, line: bytes, file: str) -> Judged:
         """Return what a record is, which came from a file."""
@@ -91,6 +93,8 @@ class CarefulReader:
         value = object_of(text)
         if isinstance(value, str):
             return Judged(raw=text, reason=value)
+        if self.refusal:
+            return Judged(raw=text, reason=self.refusal)
         taken = take_object(text, value, self.schema)
         if taken.misfit and not self.rescues_values:
             return Judged(raw=text, reason=NO_FIT)
@@ -162,7 +166,7 @@ def parse_json_files(
     careful = careful_reader(read, source)
 
     def parse(file: Entry, block: bytes, first: int, cut: list[CutRecord]) -> Parsed:
-        lines = typed.read(block)
+        lines = typed.split(block) if file.refusal else typed.read(block)
         unit = UNITS.get(file.layout, "record")
         parsed = Parsed([file], lines.rows, size=len(block))
         if source.select:
@@ -201,7 +205,7 @@ def careful_reader(read: types.StructType, source: Source) -> CarefulReader:
 
 def _of_file(careful: CarefulReader, file: Entry, source: Source) -> CarefulReader:
     encoding, errors = written_as(file, source)
-    return replace(careful, encoding=encoding, errors=errors)
+    return replace(careful, encoding=encoding, errors=errors, refusal=file.refusal)
 
 
 def _judge_text(reader: CarefulReader, text: str, file: str, source: Source) -> Judged:

@@ -145,7 +145,7 @@ def file_groups(files: Sequence[Entry]) -> Iterator[list[Entry]]:
     size = 0
     for file in files:
         packed = not ENDINGS.keys().isdisjoint(Path(file.path).suffixes)
-        if file.size > SMALL or file.layout in CUT_LAYOUTS or packed:
+        if file.size > SMALL or file.layout in CUT_LAYOUTS or packed or file.refusal:
             yield [file]
             continue
         small.append(file)

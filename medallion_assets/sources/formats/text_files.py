@@ -18,6 +18,7 @@ from medallion_assets.sources.formats.csv_rows import parse_csv_files
 from medallion_assets.sources.formats.json_rows import (
     NOT_UTF8,
     CarefulReader,
+    Judged,
     parse_json_files,
     refused_bytes,
 )
@@ -57,6 +58,12 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
                 places.append("whole file" if whole else f"line {number}")
                 refused.append(refused_bytes(line, NOT_UTF8, *written_as(file, source)))
         rows = [pa.table({"value": pa.array(good, pa.string())})] if good else []
+        if file.refusal:
+            # A line that is text refuses nothing of itself.
+            unit = "whole file" if whole else "line {}"
+            places += [unit.format(first + number) for number in numbers]
+            refused += [Judged(raw=text, reason=file.refusal) for text in good]
+            rows = []
         if source.select:
             rows = [with_positions(table, "line", first, numbers) for table in rows]
         judged = [CarefulReader(TEXT, False, False).table(refused, places)] if refused else []
