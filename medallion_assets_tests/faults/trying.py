@@ -19,6 +19,7 @@ from medallion_assets_tests.faults import (
     names,
     orchestrated,
     processes,
+    readers,
     records,
     runs,
     storage,
@@ -27,7 +28,7 @@ from medallion_assets_tests.faults import (
 from medallion_assets_tests.faults.trial import CASES, ReplayPlan
 
 ROOMS = (corpora, crashes, damaged_tables, disclosure, disks, histories, landing, names, orchestrated,
-         processes, records, runs, storage, upstream)  # fmt: skip
+         processes, readers, records, runs, storage, upstream)  # fmt: skip
 
 
 def tried(number, folder):
