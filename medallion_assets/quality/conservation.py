@@ -1,8 +1,8 @@
-"""Conservation: what came in equals what stands in the table, in its quarantine, and what was counted out.
+"""Conservation: incoming rows equal the rows in the table, in its quarantine, and counted as removed.
 
 The two sides never come from one source. For bronze, what discovery counted in the files outside
 Spark is held against Delta commits; for silver, upstream's commits against this table's; for an
-aggregate, upstream's commits against the rows its groups say they stand for.
+aggregate, upstream's commits against the row counts of its groups.
 """
 
 from collections import Counter
@@ -127,7 +127,7 @@ def balance(table: Table, lake: Lake) -> Balance:
     return Balance(
         table.key,
         incoming(table, lake) - missing,
-        # A row of a changing dimension stands for many events, a deleted key for none: they were counted.
+        # A row of a changing dimension combines many events, and a deleted key has no row: use the count.
         (last.total_applied if last else 0) if table.scd else log.row_count(lake.path(table)),
         held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,

@@ -42,7 +42,7 @@ def derived(
         table: The table.
         lake: Where its inputs are.
         static_versions: The version of each static input.
-        repairs: What stands in for rows that were refused and mended (``repairs.in_force``).
+        repairs: The repaired rows that replace refused ones (``repairs.in_force``).
 
     Raises:
         RepeatedKeys: A static input names several rows by its ``unique_by``, and says ``fail``.
@@ -71,10 +71,10 @@ def derived(
     if table.rows_out == "many" and SOURCE_ROW not in made.columns:
         raise SourceRowLost(table.key, SOURCE_ROW)
     made = mended(made, repairs, identity_of(text_columns(made), rows.columns, table.recomputed_by))
-    return with_matches_told(made, table, lake, static_versions, spark)
+    return with_matches_marked(made, table, lake, static_versions, spark)
 
 
-def with_matches_told(
+def with_matches_marked(
     made: DataFrame, table: Table, lake: Lake, static_versions: Mapping[str, int], spark: SparkSession
 ) -> DataFrame:
     """Return rows with ``_check_<input>_matched`` BOOLEAN for each static input with a rule."""

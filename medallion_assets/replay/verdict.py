@@ -7,7 +7,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
-from medallion_assets.quality.derive import with_matches_told
+from medallion_assets.quality.derive import with_matches_marked
 from medallion_assets.quality.judge import judged
 from medallion_assets.quarantine.choice import fixes_of, mended
 from medallion_assets.quarantine.entries import COMES, STEP
@@ -44,7 +44,7 @@ def verdict_of(
     taken = entries.where(HELD)
     typed = repaired_typed(entries, table, lake, trial)
     rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]
-    rows = with_matches_told(rows, table, lake, trial.static_versions, spark)
+    rows = with_matches_marked(rows, table, lake, trial.static_versions, spark)
     misfits = ends(typed.where(f"{UNFIT} IS NOT NULL"), OPEN, F.array(F.lit(NO_LONGER)))
     if table.source and not raw.isEmpty():
         again, read = _read_again(raw, table, lake, trial)
