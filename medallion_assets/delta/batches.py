@@ -134,13 +134,13 @@ def stamp(transaction: Transaction, path: Path, flow: str, batch: Batch) -> Tran
         batch: What the batch does.
     """
     metadata, flows = transaction.commit_metadata, newest_flows(path)
-    mine = flows.get(flow, {})
-    batch = batch.following(_batch(mine) if mine else None)
+    own = flows.get(flow, {})
+    batch = batch.following(_batch(own) if own else None)
     numbers = asdict(replace(batch, replaced=dict(list(batch.replaced.items())[:NAMED])))
-    told = (n for n, value in numbers.items() if value or n in NEEDED or (n == "kept" and value is not None))
-    numbers = {name: numbers[name] for name in told}
+    kept = (n for n, value in numbers.items() if value or n in NEEDED or (n == "kept" and value is not None))
+    numbers = {name: numbers[name] for name in kept}
     facts = {name: metadata[name] for name in FACTS if name in metadata}
-    flows[flow] = {**mine, **facts, "batch": numbers}
+    flows[flow] = {**own, **facts, "batch": numbers}
     if "epoch" in facts:
         flows = {name: _in_epoch(state, int(facts["epoch"])) for name, state in flows.items()}
     whole = {**metadata, BEFORE: transaction.before, FLOW: flow, FLOWS: flows}
@@ -174,8 +174,8 @@ def newest_flows(path: Path, upto: int | None = None) -> dict[str, dict[str, Any
 
 def table_of_quarantine(quarantine: Path) -> str:
     """Return the key of the table whose refused rows a quarantine holds; empty where no commit says so."""
-    told = (log.commit_metadata_of(info).get("table") for info in log.newest_commits(quarantine))
-    return str(next(filter(None, told), ""))
+    keys = (log.commit_metadata_of(info).get("table") for info in log.newest_commits(quarantine))
+    return str(next(filter(None, keys), ""))
 
 
 def is_of_notebook(path: Path) -> bool:
@@ -212,9 +212,9 @@ def _batch(state: Mapping[str, Any]) -> Batch:
 def _filled(metadata: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the flows of a commit; rows a MERGE wrote are known by its own metrics only (``written`` -1)."""
     flows = {flow: dict(state) for flow, state in metadata[FLOWS].items()}
-    mine = flows.get(metadata.get(FLOW, ""))
-    if mine and mine["batch"]["written"] < 0:
-        mine["batch"] = {**mine["batch"], "written": rows_written(info)}
+    own = flows.get(metadata.get(FLOW, ""))
+    if own and own["batch"]["written"] < 0:
+        own["batch"] = {**own["batch"], "written": rows_written(info)}
     return flows
 
 

@@ -48,10 +48,10 @@ def _after(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, A
         action = "metaData" if what == "metadata" else what
         now[what] = next((a[action] for a in actions if action in a), before.get(what))
     if "setTransactions" in before:
-        told = {t["appId"]: t for t in before["setTransactions"]} | {
+        transactions = {t["appId"]: t for t in before["setTransactions"]} | {
             a["txn"]["appId"]: a["txn"] for a in actions if "txn" in a
         }
-        now["setTransactions"] = list(told.values())
+        now["setTransactions"] = list(transactions.values())
     if "domainMetadata" in before and not any("domainMetadata" in a for a in actions):
         now["domainMetadata"] = before["domainMetadata"]
     return now

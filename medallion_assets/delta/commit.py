@@ -59,18 +59,18 @@ class Transaction:
         It is valid only once the table has committed; until then ``quarantine.rollback`` takes it back. No
         identifier guards it: after a rollback the same version is written again.
         """
-        told = {"run_id": self.run_id, "table": self.commit_metadata.get("table", "")}
-        told |= {PENDING: [self.app_id, self.version], BEFORE: self.before}
-        return replace(self, app_id="", commit_metadata=told)
+        metadata = {"run_id": self.run_id, "table": self.commit_metadata.get("table", "")}
+        metadata |= {PENDING: [self.app_id, self.version], BEFORE: self.before}
+        return replace(self, app_id="", commit_metadata=metadata)
 
     def committed_to(self, path: Path) -> bool:
         """Return true where the table has this transaction's commit already."""
         return bool(self.app_id) and log.committed_version(path, self.app_id) >= self.version
 
 
-def with_metadata(transaction: Transaction, told: Mapping[str, Any]) -> Transaction:
+def with_metadata(transaction: Transaction, metadata: Mapping[str, Any]) -> Transaction:
     """Return the transaction with more in its commit metadata."""
-    return replace(transaction, commit_metadata={**transaction.commit_metadata, **told})
+    return replace(transaction, commit_metadata={**transaction.commit_metadata, **metadata})
 
 
 def append(
@@ -152,11 +152,11 @@ def upsert(
 
     Args:
         rows: The table's columns; with ``working.GONE`` BOOLEAN, those where it is true are taken out.
-            A key stands at most once.
+            A key occurs at most once.
         path: The table; it is made where there is none.
         transaction: Who writes.
         keys: Columns that name a row; NULL equals NULL.
-        merged: How a column of a row that stands already is joined with the new one, as SQL over
+        merged: How a column of an existing row is combined with the new one, as SQL over
             ``t`` (the table) and ``n`` (the new row); others take the new value.
         among: SQL over ``t``, true of the only rows a new one may be of; others are not looked at.
     """
@@ -165,7 +165,7 @@ def upsert(
         kept = rows.where(f"NOT {GONE}").drop(GONE) if GONE in rows.columns else rows
         append(kept, path, transaction)
         return
-    told = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
+    values = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
     with signed(rows.sparkSession, transaction):
         into = DeltaTable.forPath(rows.sparkSession, str(path)).alias("t")
         same_key = " AND ".join(f"t.{quoted(k)} <=> n.{quoted(k)}" for k in keys) or "true"
@@ -173,7 +173,7 @@ def upsert(
         merge = into.merge(rows.alias("n"), same_key).withSchemaEvolution()
         if GONE in rows.columns:
             merge = merge.whenMatchedDelete(f"n.{GONE}")
-        changes = {c: v for c, v in told.items() if c not in map(quoted, keys)}
+        changes = {c: v for c, v in values.items() if c not in map(quoted, keys)}
         if changes:
             differs = None if merged else _differs(rows, keys, path)
             merge = merge.whenMatchedUpdate(condition=differs, set=_as_columns(changes))

@@ -28,7 +28,7 @@ class DamagedTable(RuntimeError):
         super().__init__(
             f"the Delta table at {path} cannot be opened: {why}. Nothing was read or written. Where its disk "
             "is full or a file of its log was lost, put that right and run again; else `medallion reset` of "
-            "that table, and a run, make it and what is made of it anew from upstream."
+            "that table, and a run, load it and the tables downstream of it again from upstream."
         )
 
 

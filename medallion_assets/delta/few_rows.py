@@ -41,9 +41,9 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
     if transaction.committed_to(path):
         return True
     check_held()
-    told = [DeltaTransaction(transaction.app_id, transaction.version)] if transaction.app_id else None
+    txn = [DeltaTransaction(transaction.app_id, transaction.version)] if transaction.app_id else None
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
-    properties = CommitProperties(custom_metadata=metadata, app_transactions=told, max_commit_retries=0)
+    properties = CommitProperties(custom_metadata=metadata, app_transactions=txn, max_commit_retries=0)
     try:
         _save_few(rows, path, mode, properties)
     except (CommitFailedError, SchemaMismatchError):

@@ -57,7 +57,7 @@ def read_once() -> Iterator[None]:
 
 
 def exists(path: Path) -> bool:
-    """Return true where a Delta table with at least one version stands.
+    """Return true where a Delta table with at least one version exists.
 
     Raises:
         UnusablePath: No table of this path can be opened without Spark.

@@ -36,11 +36,11 @@ def among(expression: str, names: Iterable[str]) -> str:
 
 
 def of_keys(rows: DataFrame, keys: DataFrame, how: str = "left_semi") -> DataFrame:
-    """Return the rows whose values stand in ``keys``, or with ``left_anti`` those whose do not.
+    """Return the rows whose values are in ``keys``, or with ``left_anti`` the rows whose values are not.
 
     Args:
         rows: Any rows that have the columns of ``keys``.
-        keys: The columns they are told by; NULL equals NULL.
+        keys: The columns to compare; NULL equals NULL.
         how: ``left_semi`` or ``left_anti``.
     """
     named = map(quoted, keys.columns)

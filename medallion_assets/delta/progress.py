@@ -143,9 +143,9 @@ def _is_whole(file: Path) -> bool:
 
 def _is_as_checked(file: Path) -> bool:
     checked = file.with_name(f".{file.name}.crc")
-    told, whole = checked.read_bytes() if checked.exists() else b"", file.read_bytes()
-    if not told.startswith(CHECKSUMS):
+    checksums, whole = checked.read_bytes() if checked.exists() else b"", file.read_bytes()
+    if not checksums.startswith(CHECKSUMS):
         return True
-    size = int.from_bytes(told[4:8], "big")
+    size = int.from_bytes(checksums[4:8], "big")
     pieces = (whole[at : at + size] for at in range(0, len(whole), size))
-    return told[8:] == b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
+    return checksums[8:] == b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
