@@ -59,16 +59,16 @@ def timings_of(tables: Iterable[Table], asked: Iterable[str] = ()) -> Mapping[st
         DeclarationError: A trigger cannot be read.
         UnknownTable: A trigger is for a table that is not among these.
     """
-    told = {table.key: timing_of(table.trigger) for table in tables}
+    timings = {table.key: timing_of(table.trigger) for table in tables}
     pairs = [text.rpartition("=") for text in asked]
-    told |= dict.fromkeys(told, timing) if (timing := _for_all(pairs)) else {}
+    timings |= dict.fromkeys(timings, timing) if (timing := _for_all(pairs)) else {}
     for name, _, text in pairs:
         key = name.replace(".", "/")
-        if key and key not in told:
-            raise UnknownTable(f"no table of these is called {name!r}{nearest(key, told)}")
+        if key and key not in timings:
+            raise UnknownTable(f"no table of these is called {name!r}{nearest(key, timings)}")
         if key:
-            told[key] = timing_of(text)
-    return told
+            timings[key] = timing_of(text)
+    return timings
 
 
 def _for_all(pairs: Iterable[tuple[str, str, str]]) -> Timing | None:
