@@ -56,7 +56,7 @@ def _after(events: DataFrame, kept: Changes, truncated: DataFrame) -> DataFrame:
 
 
 def _with_ends(events: DataFrame, kept: Changes, snapshots: DataFrame | None) -> DataFrame:
-    """Add ``DELETED`` (the event deletes), ``NEXT`` (when its state ends), ``GAP`` (a snapshot lacks the key)."""
+    """Add ``DELETED`` (it deletes), ``NEXT`` (when its state ends) and ``GAP`` (a snapshot lacks the key)."""
     deleted = F.coalesce(F.expr(kept.apply_as_deletes or "false").cast("boolean"), F.lit(False))
     if IS_STATE in events.columns:
         # A state lacks the columns that are not kept; the delete predicate must not read them as NULL.

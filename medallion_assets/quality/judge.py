@@ -56,10 +56,10 @@ def without_near_duplicates(marked: DataFrame, table: Table, existing: DataFrame
     if existing is not None:
         rows = _near_existing(rows, table, existing)
     time, keys = F.col(table.unique_over), [F.col(key) for key in table.unique_by]
-    same_key = [F.expr(f"{GOOD} AND NOT {working.REPEATED}"), *keys]
-    times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*same_key)))
+    peers = [F.expr(f"{GOOD} AND NOT {working.REPEATED}"), *keys]
+    times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*peers)))
     alone = (
-        F.row_number().over(Window.partitionBy(*same_key, time).orderBy(F.monotonically_increasing_id())) == 1
+        F.row_number().over(Window.partitionBy(*peers, time).orderBy(F.monotonically_increasing_id())) == 1
     )
     kept = F.array_contains(_far_apart(times, table.unique_within), time) & alone
     # A row without a time is never a duplicate.

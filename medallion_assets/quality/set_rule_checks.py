@@ -121,7 +121,7 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _unique(rule: SetRule, path: Path) -> Answer:
     twice, sample = repeated_keys(rule.columns, path)
-    return not twice, f"{twice} keys stand more than once", {"failed": twice, "sample": str(sample)}
+    return not twice, f"{twice} keys are there more than once", {"failed": twice, "sample": str(sample)}
 
 
 def _references(rule: SetRule, path: Path, other: Path) -> Answer:

@@ -154,7 +154,7 @@ def _differences(columns: dict[str, int]) -> str:
 def unique_keys(table: Table, lake: Lake) -> Verdict:
     """Passes where no combination of ``unique_by`` is in the table twice."""
     twice, sample = repeated_keys(table.named_once_by, lake.path(table))
-    words = f"{twice} keys stand more than once" if twice else "every key stands once"
+    words = f"{twice} keys are there more than once" if twice else "every key is there once"
     return Verdict(UNIQUE, not twice, True, words, {"repeated_keys": twice, "sample": str(sample)})
 
 

@@ -127,7 +127,7 @@ HELD = f"reason_class = '{QUERY}'"
 
 
 def holds_poison(quarantine: Path) -> bool:
-    """Return true where a row the query failed on ever went there, told by the log's reader."""
+    """Return true where the quarantine has an entry of reason ``query``; reads it without Spark."""
     return bool(log.rows(quarantine, f"SELECT 1 FROM t WHERE {HELD} LIMIT 1"))
 
 
@@ -152,14 +152,14 @@ def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> Data
     )
     # Of one version: the join's other side must not change under a stream that goes on.
     held = broadcast_if_few(by_text.withColumnRenamed("row", working.TEXT))
-    told = rows.withColumn(working.TEXT, as_text(rows)).join(held, working.TEXT, "left")
-    return _with_stand_ins(told, rows.schema)
+    joined = rows.withColumn(working.TEXT, as_text(rows)).join(held, working.TEXT, "left")
+    return _with_stand_ins(joined, rows.schema)
 
 
 def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = "") -> DataFrame:
-    """Return upstream's rows without those held as poison; one that was mended stands in for itself.
+    """Return upstream's rows without those held as poison; a repaired row replaces its original.
 
-    As many rows of one text go as there are entries of it.
+    Of rows with the same text, as many are removed as there are entries with that text.
     """
     if not holds_poison(quarantine):
         return rows
@@ -175,17 +175,17 @@ def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = 
     )
 
 
-def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows without those held; of those with ``working.MENDED`` what ``repaired`` says."""
+def _with_stand_ins(joined: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows without the held ones; rows with ``working.MENDED`` take the values of ``repaired``."""
     new = read_row(F.col("repaired"), schema)
     kept = [F.when(F.col(working.MENDED), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
-    return told.where(f"{working.MENDED} IS NULL OR {working.MENDED}").select(*kept)
+    return joined.where(f"{working.MENDED} IS NULL OR {working.MENDED}").select(*kept)
 
 
 def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:
-    """Return the rows that went upstream as the query took them, and the entries of those that were held.
+    """Return the rows removed upstream as the query read them, and the entries of those that were held.
 
-    A row that was mended goes as what stood in for it: that is what the table has of it.
+    For a repaired row, the repaired values are returned, because the table was computed from them.
     """
     if not holds_poison(quarantine):
         return removed, None

@@ -213,7 +213,7 @@ def replay(
             return _foreseen(trial, tried, table, lake, spark)
         write_json(lake.state(table, "replay.json"), asdict(trial))
         batch = _carried_out(trial, table, lake, spark)
-    return _told(table, trial, tried, batch)
+    return _replayed(table, trial, tried, batch)
 
 
 def is_pending(table: Table, lake: Lake) -> bool:
@@ -290,7 +290,7 @@ def _foreseen(trial: ReplayPlan, tried: int, table: Table, lake: Lake, spark: Sp
     return Replayed(table.key, tried, counts["good"], counts["duplicate"], counts["drop"], still, "", True)
 
 
-def _told(table: Table, trial: ReplayPlan, tried: int, batch: Batch) -> Replayed:
+def _replayed(table: Table, trial: ReplayPlan, tried: int, batch: Batch) -> Replayed:
     gone = batch.written + batch.duplicates + batch.dropped
     # An aggregate takes identical rows together with the chosen one.
     tried = max(tried, gone)

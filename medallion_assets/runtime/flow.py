@@ -144,9 +144,9 @@ def _with_gone_entries(
 
 
 def _as_changes(added: DataFrame, removed: DataFrame) -> DataFrame:
-    told = added.withColumn(CHANGE_TYPE, F.lit(ADDED[0]))
-    told = told.unionByName(removed.withColumn(CHANGE_TYPE, F.lit(REMOVED[0])))
-    return told.withColumns({name: F.lit(None) for name in CHANGE_COLUMNS[1:]})
+    rows = added.withColumn(CHANGE_TYPE, F.lit(ADDED[0]))
+    rows = rows.unionByName(removed.withColumn(CHANGE_TYPE, F.lit(REMOVED[0])))
+    return rows.withColumns({name: F.lit(None) for name in CHANGE_COLUMNS[1:]})
 
 
 def batch_of(

@@ -93,8 +93,8 @@ def take_all_rows(context: Context) -> list[Batch]:
     return rewrite(context, {FULL_REFRESH: True})
 
 
-def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
-    """Do what ``take_all_rows`` does, with the quarantine as it is; ``told`` joins the commit's metadata."""
+def rewrite(context: Context, metadata: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
+    """Do what ``take_all_rows`` does, with the quarantine as it is; ``metadata`` is added to the commit's."""
     table, lake = context.table, context.lake
     newest = log.version(lake.upstream_log(table))
     if newest is None:
@@ -104,8 +104,8 @@ def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) ->
         if table.streams_from:
             refuse_unsound_query(at_version(context.spark, lake.upstream_log(table), newest), table, lake)
         if table.stateful:
-            return StreamRun(context, in_epoch, True, told).run("availableNow")
-        signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), told)
+            return StreamRun(context, in_epoch, True, metadata).run("availableNow")
+        signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), metadata)
         rows = whole_upstream(context, newest)
         return [write_changes(rows, table, lake, VersionRange(-1, newest), signed)]
     except Exception as error:
@@ -129,7 +129,7 @@ class StreamRun:
         context: The table, its lake, the session and who asked.
         epoch: The epoch its commits belong to.
         rebuild: True for all of upstream, in place of what the table has.
-        told: Joins the metadata of the first commit of a rebuild.
+        metadata: Added to the metadata of the first commit of a rebuild.
         done: What each micro-batch did, by its number.
         others: Batches that took changed static inputs in between.
     """
@@ -137,7 +137,7 @@ class StreamRun:
     context: Context
     epoch: int
     rebuild: bool
-    told: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     done: dict[int, Batch] = field(default_factory=dict)
     others: list[Batch] = field(default_factory=list)
 
@@ -210,7 +210,7 @@ class StreamRun:
         if table.source:
             self.done[number] = write_files(rows, table, lake, versions, signed)
         elif table.stateful:
-            signed = with_metadata(signed, self.told) if number == 0 else signed
+            signed = with_metadata(signed, self.metadata) if number == 0 else signed
             self.done[number] = write_groups(rows, table, lake, versions, number, signed)
         else:
             self._write_in_parts(rows, versions, number, trigger)

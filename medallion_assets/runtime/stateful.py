@@ -70,7 +70,7 @@ def _settle(spark: SparkSession, table: Table, target: Lake, transaction: Transa
 
 
 def waits(table: Table, lake: Lake) -> bool:
-    """Return true where a late row is held, told by the log's reader."""
+    """Return true where a late row is held; reads the quarantine without Spark."""
     return bool(log.rows(lake.quarantine(table), f"SELECT 1 FROM t WHERE {WAITS} LIMIT 1"))
 
 

@@ -87,12 +87,12 @@ def _reached(context: Context, change: Moved) -> DataFrame:
     moved = changes.changed(spark, lake.path(read.table), change.versions).select(*read.on).distinct()
     found = _waiting(context, read, moved)
     if read.follow:
-        stands = spark.read.format("delta").load(str(lake.path(table)))
-        rejoined = stands.join(moved, list(read.on), "left_semi").select(*table.unique_by)
+        existing = spark.read.format("delta").load(str(lake.path(table)))
+        rejoined = existing.join(moved, list(read.on), "left_semi").select(*table.unique_by)
         found = rejoined if found is None else found.union(rejoined)
     if found is None:
         found = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by).limit(0)
-    # Not persisted: Spark reads a cached frame anew when its tables are written, and these will be.
+    # Not persisted: Spark recomputes a cached frame when one of its tables is written.
     return found.distinct().localCheckpoint()
 
 
@@ -126,7 +126,7 @@ def why_not(table: Table, lake: Lake) -> str:
             f"{table.key}: the table at {lake.path(table)} {_fate(table, lake)}, so that a refresh would "
             "bring only new rows. Upstream still holds them all: run "
             f"`medallion reset {table.key} --yes`, which takes what is made from it too, and run again to "
-            "make all of it anew."
+            "load all of it again."
         )
     if has_other_upstream(table, lake):
         what, verb = ("its file ledger", "reset") if table.source else ("its upstream", "full_refresh")

@@ -22,7 +22,7 @@ from medallion_assets.delta.names import literal, of_keys, quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, last_static_versions, newest_batch
 from medallion_assets.quality.derive import derived
-from medallion_assets.quality.history import SINCE, IS_STATE, states
+from medallion_assets.quality.history import IS_STATE, SINCE, states
 from medallion_assets.quality.judge import counted_within_bounds, judged
 from medallion_assets.quarantine.poison import sound
 from medallion_assets.quarantine.quarantined import append_refused
@@ -154,7 +154,7 @@ def choose_strategy(batch: MicroBatch, table: Table, lake: Lake) -> Strategy:
 
 
 def _takes_back(table: Table, lake: Lake, versions: VersionRange) -> bool:
-    """Return true where upstream rows were removed or changed, or upstream is read again over existing rows."""
+    """Return true where upstream rows were removed or changed, or are read again over existing rows."""
     # A layout may create the table, empty, before its first batch.
     again = versions.after < 0 and newest_batch(table, lake) is not None
     return again or not changes.only_appends(lake.upstream_log(table), versions)

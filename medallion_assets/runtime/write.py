@@ -134,9 +134,9 @@ class Prepared(NamedTuple):
 
     Attributes:
         counts: Counts of ``judge``; those of rows as they were before under ``was:<name>``.
-        strategy: How the rows are written, and why so.
-        write: Writes the quarantine's half, then the table's one commit, into a lake.
-        frames: What is kept of it, to be let go once it is written.
+        strategy: How the rows are written, and why.
+        write: Writes into a lake: first the quarantine's commit, then the table's.
+        frames: Persisted frames, to be unpersisted after the write.
         newest_sequence: For a changing dimension, the latest event taken.
     """
 
