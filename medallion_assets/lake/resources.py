@@ -108,8 +108,8 @@ def _belongs(root: Path, parts: tuple[str, ...], known: dict[tuple[str, ...], bo
         return OF_ENGINE[area], "/".join((pipeline, *parts[2:depth])), depth
     user, table = _bad_records(parts)
     if table:
-        mine = (user, table.split(".")[0]) == (user_of(root), pipeline)
-        return ("bad records", "/".join(parts[:-2]), len(parts) - 2) if mine else foreign
+        is_own = (user, table.split(".")[0]) == (user_of(root), pipeline)
+        return ("bad records", "/".join(parts[:-2]), len(parts) - 2) if is_own else foreign
     if "_delta_log" not in below and not OF_DELTA.fullmatch(parts[-1]):
         return foreign
     place = parts[:3]
@@ -179,9 +179,9 @@ def _simulated(zone: Path) -> set[Path]:
     """Return the files of a pipeline's landing zones that are as ``medallion land`` wrote them."""
     file = zone / SIMULATED
     lines = file.read_text("utf-8").splitlines() if LOCAL.stat(str(file)) else []
-    told = {(zone / name, digest) for digest, name in (line.split(" ", 1) for line in lines)}
-    there = {(path, sha256(path.read_bytes()).hexdigest()) for path, _ in told if path.is_file()}
-    return {path for path, _ in told & there} | {file}
+    written = {(zone / name, digest) for digest, name in (line.split(" ", 1) for line in lines)}
+    there = {(path, sha256(path.read_bytes()).hexdigest()) for path, _ in written if path.is_file()}
+    return {path for path, _ in written & there} | {file}
 
 
 def _rows(kind: str, folder: str, paths: list[str]) -> int | None:

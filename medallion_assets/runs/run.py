@@ -16,7 +16,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
-from medallion_assets.lake.events import Backlog, Work, backlog, told_of
+from medallion_assets.lake.events import Backlog, Work, append_event, backlog
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.quality.conservation import Balance, balance
 from medallion_assets.quality.verdicts import Verdict, verdicts
@@ -97,9 +97,9 @@ def refresh(
             take_away(table, lake)
             version = log.version(lake.path(table))
             # In here: the logs that were read are still at hand.
-            told_of(lake, table, run_id, Work(done, time.monotonic() - started, waited))
+            append_event(lake, table, run_id, Work(done, time.monotonic() - started, waited))
     except Exception as error:
-        told_of(lake, table, run_id, Work((), time.monotonic() - started, waited, error))
+        append_event(lake, table, run_id, Work((), time.monotonic() - started, waited, error))
         raise
     return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
 
@@ -237,8 +237,8 @@ def run_tables(
             if behind:
                 outcome = Outcome(table, None, None, error=f"not run: {', '.join(behind)} failed")
             else:
-                told = (timings or {}).get(table.key)
-                outcome = _outcome(table, lake, spark, run_id, told.batches if told else None)
+                timing = (timings or {}).get(table.key)
+                outcome = _outcome(table, lake, spark, run_id, timing.batches if timing else None)
             if not outcome.is_well:
                 failed.add(table.key)
             yield outcome

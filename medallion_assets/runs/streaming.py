@@ -67,14 +67,14 @@ def stream_tables(
         stop: Ends the stream; a request of ``stop_streams`` sets it, too.
         timings: Triggers by table's key; what a table declares where it has none here.
     """
-    told = {table.key: timing_of(table.trigger) for table in tables} | dict(timings or {})
-    clocks = {table.key: _Clock(told[table.key].every_seconds or every_seconds) for table in tables}
+    timings_by_key = {table.key: timing_of(table.trigger) for table in tables} | dict(timings or {})
+    clocks = {table.key: _Clock(timings_by_key[table.key].every_seconds or every_seconds) for table in tables}
     landed = _Landed(lake)
     with _on_record(tables, lake, clocks, stop) as place:
         while not _is_over(place, stop):
             due = [table for table in tables if clocks[table.key].due <= time.monotonic()]
             began = time.monotonic()
-            for outcome in run_tables(due, lake, spark, timings=told):
+            for outcome in run_tables(due, lake, spark, timings=timings_by_key):
                 clocks[outcome.table.key].next(began, well=not outcome.error)
                 latency = landed.latency(outcome)
                 if outcome.error or (outcome.refresh and outcome.refresh.batches):
