@@ -95,7 +95,7 @@ def readers_in(lake: Path) -> Iterator[Reader]:
     """Return every reader that is registered in a lake.
 
     Raises:
-        ValueError: What one of them reads cannot be told, until its table runs again.
+        ValueError: A reader's registration is unreadable until its table runs again.
     """
     for file in lake.glob(f"*/_state/*/*/{READERS}/*.json"):
         said = read_json(file)
@@ -136,8 +136,8 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     try:
         readers = {reader.ledger: reader for reader in (*declared, *registered)}
     except ValueError as problem:
-        told = "%s cleans nothing yet: %s; its own table writes it anew when it runs next"
-        logging.getLogger(__name__).warning(told, place.key, problem)
+        message = "%s cleans nothing yet: %s; its own table writes it again when it runs next"
+        logging.getLogger(__name__).warning(message, place.key, problem)
         return 0
     for reader in readers.values():
         if due and reader.ledger != place.ledger:

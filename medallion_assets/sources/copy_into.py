@@ -198,10 +198,10 @@ def autoload_to_table(
     spark: SparkSession | None = None,
     **options: Any,
 ) -> LoadResult:
-    """Loads the files that are new at a source into a table, each exactly once.
+    """Load the new files of a source into a table, each exactly once.
 
-    Good records reach ``<lake>/<pipeline>/<layer>/<table>``; what cannot be a row stands in
-    ``<lake>/<pipeline>/quarantine/<table>`` with its text, reason and file; what no column takes, in
+    Good records are written to ``<lake>/<pipeline>/<layer>/<table>``; malformed records to
+    ``<lake>/<pipeline>/quarantine/<table>`` with their text, reason and file; fields without a column to
     ``_rescued_data``. The schema is inferred and grows with the files unless ``schema`` fixes it.
 
     Args:

@@ -49,7 +49,7 @@ FAILED_AS = {GONE: MISSING, LATER: SUPERSEDED}
 class Found:
     """What a batch's commits hold of each file: rows, refused records, rows with rescued data, values.
 
-    ``drops`` where malformed records are let go on request.
+    ``drops`` is true where the source says ``DROPMALFORMED``.
     """
 
     rows: Counter[str]
@@ -112,12 +112,12 @@ def _decide(ledger: Path, files: Sequence[Entry], outcome: dict[str, Any]) -> No
 
 
 def undecided(ledger: Path, files: Sequence[Entry]) -> list[Entry]:
-    """Return the files that have no row: nothing became of them before their batch.
+    """Return the files that have no status row yet.
 
     The status table may have outlived a ledger whose entries had the same sequences.
     """
-    told = of_entries(ledger, [file.sequence for file in files])
-    seen = {(row["path"], row["discovery_time"]) for row in told.values()}
+    recorded = of_entries(ledger, [file.sequence for file in files])
+    seen = {(row["path"], row["discovery_time"]) for row in recorded.values()}
     return [file for file in files if (file.path, file.discovered_at) not in seen]
 
 
@@ -145,15 +145,15 @@ def _counts(file: Entry, found: Found) -> dict[str, int]:
 def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None = None) -> None:
     """Append rows under ``COLUMNS``, numbered in their order; missing values are NULL.
 
-    The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are told.
+    The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are recorded.
     """
     if rows:
         path = outcomes_of(ledger)
         version = log.version(path)
         first = 0 if version is None else (version + 1) * STEP
         numbered = [row | {"recorded": first + n} for n, row in enumerate(rows)]
-        told = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
-        properties = CommitProperties(app_transactions=told)
+        transactions = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
+        properties = CommitProperties(app_transactions=transactions)
         table = pa.Table.from_pylist(numbered, schema=COLUMNS)
         write_deltalake(str(path), table, mode="append", commit_properties=properties)
 

@@ -28,9 +28,9 @@ def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]
     lost = file_status.lost(ledger)
     paths = {row["path"] for row in lost.values() if row["path"] in known}
     # Contents that were lost can have superseded others that were.
-    while mine := {known[path].admitted: path for path in paths if known[path].admitted in lost}:
-        before = ledgers.entries_at(ledger, mine)
-        for sequence, path in mine.items():
+    while lost_here := {known[path].admitted: path for path in paths if known[path].admitted in lost}:
+        before = ledgers.entries_at(ledger, lost_here)
+        for sequence, path in lost_here.items():
             earlier = int(str(before[sequence]["supersedes"]))
             known[path] = _without(known[path], lost[sequence]["status"], earlier)
     return known

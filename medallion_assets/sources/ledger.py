@@ -142,8 +142,8 @@ def root_of(location: Path | str, ledger: Path) -> str:
     root = folder_of(location)
     said = (_opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
-        told = said.removeprefix(ROOT)
-        first = told if is_object(told) else os.path.normpath(ledger / told)
+        recorded = said.removeprefix(ROOT)
+        first = recorded if is_object(recorded) else os.path.normpath(ledger / recorded)
         if ledger.parent.name == COPY_INTO or _is_within(first, root) or _is_within(root, first):
             return first
     return root

@@ -194,11 +194,11 @@ def catch_up(place: LoadTarget) -> None:
     if has_new_ledger(place):
         return
     app = app_id(place.key, epoch_of(place.path, place.key))
-    told = outcomes.recorded_upto(place.ledger, app)
-    if position_of(place.path, place.key) <= told:
+    recorded = outcomes.recorded_upto(place.ledger, app)
+    if position_of(place.path, place.key) <= recorded:
         return
-    after = told
-    for batch in reversed(list(batches_between(place.path, "", told))):
+    after = recorded
+    for batch in reversed(list(batches_between(place.path, "", recorded))):
         files = admitted_between(place.ledger, place.root, after, batch.position)
         # What a batch left out on purpose was written down before its commit.
         files = at_hand(outcomes.undecided(place.ledger, files), fetched_in(place.state))
@@ -246,11 +246,11 @@ def files_with(rows: DataFrame, columns: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def types_told(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
-    """Write rows in the block, and say in words which of their columns have other types than the table's.
+def explain_type_conflicts(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
+    """Context manager for the write of rows: explain which columns have other types than the table's.
 
     Raises:
-        BatchRefused: Some have; nothing was written.
+        BatchRefused: A column has another type; nothing was written.
     """
     try:
         yield
@@ -261,9 +261,9 @@ def types_told(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
         now = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
         differ = [n for n, kind in now.items() if there.get(n.lower(), kind) != kind]
         found = some_of(files_with(rows, differ))
-        told = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
+        differs = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
         raise BatchRefused(
-            f"{place.key}: {told}; in {found}. Nothing was written, and the files wait for the next call: "
+            f"{place.key}: {differs}; in {found}. Nothing was written, and the files wait for the next call: "
             "cast the column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT out, "
             "so that files are read with the table's types."
         ) from error

@@ -214,13 +214,13 @@ def kept_records(records: DataFrame, source: Source) -> DataFrame:
 
 def _facts(records: DataFrame, source: Source) -> dict[str, int]:
     """Return how many records could not be rows, and how many have rescued data."""
-    told = {"malformed": F.col("_reason").isNotNull(), "rescued": F.lit(False)}
+    facts = {"malformed": F.col("_reason").isNotNull(), "rescued": F.lit(False)}
     if source.rescued:
-        told["rescued"] = F.col(quoted(source.rescued)).isNotNull()
+        facts["rescued"] = F.col(quoted(source.rescued)).isNotNull()
     if is_local(records):
-        rows = records.select(*(value.alias(name) for name, value in told.items())).collect()
-        return {name: sum(row[name] for row in rows) for name in told}
-    counted = records.agg(*(F.count_if(value).alias(name) for name, value in told.items()))
+        rows = records.select(*(value.alias(name) for name, value in facts.items())).collect()
+        return {name: sum(row[name] for row in rows) for name in facts}
+    counted = records.agg(*(F.count_if(value).alias(name) for name, value in facts.items()))
     return {name: int(n) for name, n in counted.collect()[0].asDict().items()}
 
 

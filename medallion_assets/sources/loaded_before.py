@@ -1,4 +1,4 @@
-"""Which files of a new ledger are those that a ledger before it brought, told by what was kept of them."""
+"""Find the files of a new ledger that an earlier, lost ledger had already loaded, from the file status."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def loaded_before(
     files: Sequence[Entry],
     place: LoadTarget,
     transaction: Transaction,
-    listed_anew: bool,
+    listed_again: bool,
 ) -> tuple[list[Entry], list[Entry]]:
     """Return the files whose records a ledger before this one brought, and the others, ready to load.
 
@@ -48,9 +48,9 @@ def loaded_before(
         files: The files of a batch.
         place: Where they go.
         transaction: What is committed.
-        listed_anew: The ledger took them up when it was found to be new: none of them is known.
+        listed_again: The ledger took them up when it was found to be new: none of them is known.
     """
-    asked = [file for file in files if listed_anew or file.supersedes == NONE]
+    asked = [file for file in files if listed_again or file.supersedes == NONE]
     first = [file.path for file in asked]
     rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
     loaded: dict[str, set[int]] = defaultdict(set)

@@ -28,7 +28,13 @@ from medallion_assets.sources.discovery import DiscoveryOptions, discover
 from medallion_assets.sources.errors import TableLost
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
-from medallion_assets.sources.load import catch_up, files_of, load_files, refuse_new_columns, types_told
+from medallion_assets.sources.load import (
+    catch_up,
+    explain_type_conflicts,
+    files_of,
+    load_files,
+    refuse_new_columns,
+)
 from medallion_assets.sources.load_records import Loaded, look_ahead
 from medallion_assets.sources.load_target import (
     LOADED_FROM,
@@ -72,7 +78,7 @@ class LoadResult:
         rows_loaded: Rows committed to the table.
         rows_quarantined: Records committed to the quarantine.
         rows_rescued: Rows loaded with something in the rescued data column.
-        rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
+        rows_dropped: Malformed records that were dropped, where the source says ``DROPMALFORMED``.
         files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
         files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
         values_unaccounted: By landing file and column, values read that are nowhere; empty, or the load
@@ -187,7 +193,7 @@ def _stream(
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
     position = ledger_position(place)
-    listed_anew = log.version(place.ledger) if has_new_ledger(place) else None
+    listed_again = log.version(place.ledger) if has_new_ledger(place) else None
     if not progress.goes_on(checkpoint, position):
         progress.forget(checkpoint)
 
@@ -204,8 +210,8 @@ def _stream(
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         session = rows.sparkSession
         if epoch and not again:
-            anew = listed_anew is not None and version <= listed_anew
-            known, files = loaded_before(session, files, place, transaction, anew)
+            is_new_listing = listed_again is not None and version <= listed_again
+            known, files = loaded_before(session, files, place, transaction, is_new_listing)
             outcomes.know(place.ledger, known)
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
@@ -244,7 +250,7 @@ def _commit(
     if rows is None:
         commit_nothing(spark, place.path, stamped)
     else:
-        with types_told(rows, place):
+        with explain_type_conflicts(rows, place):
             append(rows, place.path, stamped, replace_where=replace_where)
     return {}
 

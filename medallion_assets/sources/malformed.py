@@ -58,7 +58,7 @@ def write_malformed(records: DataFrame, place: LoadTarget, transaction: Transact
 
 
 ID = "_source_file"
-"""While a record is read again its entry's id stands where readers keep the file's path."""
+"""While a record is read again, this column holds its entry's id instead of the file's path."""
 PATH, HEADER = "path", "header"
 """Beside it: the file, and its header as the ledger has it."""
 
@@ -211,5 +211,5 @@ def _times_of_files(place: LoadTarget) -> dict[str, object]:
     """Return when each admitted landing file was last written."""
     turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
     admitted = f"SELECT path, modified_at AS at, {turn} FROM ledger WHERE status = 'admitted'"
-    told = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
-    return {str(row["path"]): row["at"] for row in ledgers.rows(place.ledger, told)}
+    newest_admitted = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
+    return {str(row["path"]): row["at"] for row in ledgers.rows(place.ledger, newest_admitted)}

@@ -106,7 +106,7 @@ def with_partitions(
 
 
 def _text(key: str, file_column: str) -> tuple[Column, Column]:
-    """Return the text of a folder as it stands, NULL where it means that, and decoded."""
+    """Return a folder's value as text, NULL where it means NULL; first as it is, then decoded."""
     text = F.regexp_extract(file_column, f"(?iu){_folder_of(key)}", 1)
     text = F.when(~text.isin(*NO_VALUES), text)
     return text, F.coalesce(F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B"))), text)

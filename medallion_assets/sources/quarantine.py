@@ -10,7 +10,7 @@ wrote it; it may wait again for a static row that went), ``replay_id`` STRING, `
 last replay made of ``row``), ``note`` STRING (why a person discarded it).
 
 Rules as in Auto Loader: a field the schema does not know, one whose value does not fit its column's
-type, and one whose name differs in case only. A key that stands twice gives all its values. NULL where
+type, and one whose name differs in case only. A key that occurs twice gives all its values. NULL where
 nothing was left over. Nested fields are rescued alone; an array or map with a misfit is rescued whole.
 """
 
@@ -30,7 +30,7 @@ REASONS = {
     PARSE: "the record is none",
     SCHEMA: "the record is sound and does not fit the columns",
     RULE: "the row broke an expectation",
-    KEY: "its key is missing, or stands already where each may stand once",
+    KEY: "its key is missing, or is there already where each may occur once",
     LATE: "its window was closed when it came",
     JOIN: "what it refers to is not known",
     QUERY: "the query failed on it, or gave no row of it",
@@ -113,9 +113,9 @@ def shaped(
 
 
 def held_rows(quarantine: Path, reason: str = "") -> int:
-    """Return how many rows stand in quarantine: all but those a replay took out, which stay as its trace."""
-    mine = f" AND reason_class = '{reason}'" if reason else ""
-    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'{mine}")
+    """Return how many rows are in quarantine: all entries except the replayed ones."""
+    of_reason = f" AND reason_class = '{reason}'" if reason else ""
+    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'{of_reason}")
     return int(found[0]["n"]) if found else 0
 
 

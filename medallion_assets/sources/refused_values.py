@@ -18,7 +18,7 @@ class RefusedRecord(NamedTuple):
         path: The file it is from.
         text: The record.
         reason: Why it is no row.
-        is_exact: Its text is what stands in the file; of bytes that are no text it cannot be.
+        is_exact: True where the text equals the file's; false for bytes that are no valid text.
     """
 
     path: str

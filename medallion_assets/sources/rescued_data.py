@@ -36,7 +36,7 @@ def unrescue(
     """Fill columns that are NULL from their row's rescued data where the value fits; return how many rows.
 
     A field that went into its column leaves the rescued data, whose other fields stay to the letter; a row
-    that has none left has NULL there. A field that stands twice in a row stays rescued.
+    that has none left has NULL there. A field that occurs twice in a row stays rescued.
 
     Args:
         spark: The session.

@@ -1,4 +1,4 @@
-"""A schema's versions as files, and what a Delta table is told before new columns or types are written."""
+"""A schema's versions as files, and the changes of a Delta table before new columns or types are written."""
 
 import re
 import time
@@ -63,20 +63,20 @@ def fact_of(folder: Path) -> dict[str, Any]:
 
 
 def restore(folder: Path, fact: Mapping[str, Any]) -> None:
-    """Write the version down that the table's newest commit names, where the folder is lost or older."""
+    """Write the schema version of the table's newest commit as a file, where the folder is lost or older."""
     known = versions(folder)
     if fact and (not known or int(known[-1]["version"]) < int(fact["version"])):
         columns = StructType.fromJson(fact["schema"]).simpleString()
         nothing: dict[str, Any] = {name: {} for name in ("added", "widened", "retyped", "brought_by")}
-        told = {**fact, **nothing, "columns": columns, "left_out": [], "missing": [], "files": []}
-        write_json(folder / f"{fact['version']}.json", told)
+        content = {**fact, **nothing, "columns": columns, "left_out": [], "missing": [], "files": []}
+        write_json(folder / f"{fact['version']}.json", content)
 
 
 NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 """Delta refuses these in a column's name unless the table maps names."""
 
 WITHOUT_ZONE = re.compile(r'"(?:type|elementType|keyType|valueType)":"timestamp_ntz"')
-"""In a schema as JSON: of such a column a new table has the feature, one that stands has to be given it."""
+"""In a schema as JSON. A new table gets the feature for such a column; an existing table must be given it."""
 
 MAPPING, WIDENING = "delta.columnMapping.mode", "delta.enableTypeWidening"
 

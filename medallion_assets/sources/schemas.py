@@ -217,18 +217,18 @@ def _growth(
     if base is None:
         return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
     widening = source.evolution == "addNewColumnsWithTypeWidening"
-    return grown(base, _told(seen, base, source), widening, source.max_columns)
+    return grown(base, _with_known_types(seen, base, source), widening, source.max_columns)
 
 
 def _as_declared_now(source: Source, base: StructType | None) -> StructType:
-    """Return the declared columns, which may have been changed since, and with them those that joined."""
-    told = declared(source)
+    """Return the columns as declared now, followed by the columns that evolution added."""
+    columns = declared(source)
     if base is None or source.evolution in FROZEN:
-        return told
+        return columns
     known = {field.name: field for field in base.fields}
     widened = source.evolution == "addNewColumnsWithTypeWidening"
-    mine = [known.get(f.name, f) if widened else f for f in told.fields]
-    return StructType([*mine, *(f for f in base.fields if f.name not in told.names)])
+    current = [known.get(f.name, f) if widened else f for f in columns.fields]
+    return StructType([*current, *(f for f in base.fields if f.name not in columns.names)])
 
 
 def _brought_by(source: Source, files: Sequence[Entry], added: dict[str, str]) -> dict[str, str]:
@@ -242,8 +242,8 @@ def _brought_by(source: Source, files: Sequence[Entry], added: dict[str, str]) -
     return {name: file.path for name in tops for file in reversed(files) if name in file.header}
 
 
-def _told(seen: StructType, base: StructType, source: Source) -> StructType:
-    """Return what was seen with the known columns' types where the files themselves say nothing of types."""
+def _with_known_types(seen: StructType, base: StructType, source: Source) -> StructType:
+    """Return the inferred columns; known columns keep their type where the files carry no types."""
     if source.infer_column_types or source.format in CARRY_TYPES:
         hinted = {h.name: h for h in with_hints(StructType(), source.schema_hints).fields}
         return StructType([hinted.get(f.name, f) for f in seen.fields])

@@ -140,7 +140,7 @@ def record_text(own_columns: DataFrame, rescued: str, file_column: str = "_sourc
 
 
 def _columns(source: "Source", own: Sequence[str]) -> list[tuple[str, str]]:
-    """Return name and SQL of each column, ``*`` as what it stands for, the rescued data left out."""
+    """Return name and SQL of each column, ``*`` expanded, without the rescued data."""
     columns = []
     for text in source.select:
         expression = sqlglot.parse_one(text, dialect=DIALECT)

@@ -71,7 +71,7 @@ class QueryColumns:
         return bool(self.rescued) and (self.kept is None or self.rescued in self.kept)
 
     def changes(self, name: str) -> bool:
-        """Return whether the query computes this column anew or leaves it out."""
+        """Return whether the query computes this column itself or leaves it out."""
         return self.kept is not None and name in self.read and name not in self.kept
 
 
@@ -158,8 +158,8 @@ class CommittedValues:
         group = file.metadata.row_group(number)
         chunks = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
         only = _only_value(chunks[file_column])
-        told = {n for n, p in flat.items() if getattr(chunks[p].statistics, "has_null_count", False)}
-        unknown = {n: p for n, p in flat.items() if only is None or n not in told}
+        counted = {n for n, p in flat.items() if getattr(chunks[p].statistics, "has_null_count", False)}
+        unknown = {n: p for n, p in flat.items() if only is None or n not in counted}
         for name in flat.keys() - unknown.keys():
             statistics = chunks[flat[name]].statistics
             self.committed[only or ""][name] += group.num_rows - statistics.null_count
@@ -199,7 +199,7 @@ def books_of(
         return ValueBooks(uncounted={"*": counts.reason})
     books, dropped = ValueBooks(sum(counts.values.values())), dropped + there.corrupt[file.path]
     committed = {n: k for n, k in there.committed[file.path].items() if n in query.read}
-    # A folder's value that was rescued stands in no record.
+    # A folder's value that was rescued is in no record.
     folders = f"/{file.path}".lower()
     rescued = {n for n in there.rescued[file.path] if n in counts.values or f"/{n}=".lower() not in folders}
     for name in sorted({*counts.values, *committed, *rescued}):
