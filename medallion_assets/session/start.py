@@ -47,7 +47,7 @@ TUNED = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Planning again after each shuffle of two partitions: a warm chain's three tables took 5.5 s, not 4.3.
     "spark.sql.adaptive.enabled": "false",
-    # By default 100 generated classes are kept: a chain of three tables has 300, compiled anew each round.
+    # By default 100 generated classes are kept: a chain of three tables has 300, compiled again each round.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -86,9 +86,9 @@ second compiler took half of the first eight rounds' processor time, 75 of 150 s
 
 
 def session_options(
-    one_machine: bool, jars: list[Path], jvm: list[str], mine: dict[str, str]
+    one_machine: bool, jars: list[Path], jvm: list[str], user_options: dict[str, str]
 ) -> dict[str, str]:
-    """Return the options of a session; ``mine`` wins over all of ours."""
+    """Return the options of a session; ``user_options`` wins over all of ours."""
     if one_machine:
         class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
         # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
@@ -97,7 +97,7 @@ def session_options(
         ours = SAFE | TUNED | class_path | modes | java
     else:
         ours = SAFE | {"spark.jars": ",".join(map(str, jars))}
-    return ours | mine
+    return ours | user_options
 
 
 def _umask() -> int:

@@ -1,7 +1,7 @@
 """The storage port on a local or mounted disk, with the operating system's own calls.
 
-A library between would lose what is promised of landing zones: links are seen and never followed, names that
-are not UTF-8 are given as they are, and a folder that may not be listed is told by its name.
+A library would not keep the promises for landing zones: links are reported and never followed, names that
+are not UTF-8 are returned unchanged, and the error for an unreadable folder has the folder's name.
 """
 
 import errno

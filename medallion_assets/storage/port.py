@@ -52,7 +52,7 @@ def every_name(_: str) -> bool:
 
 
 class Storage(ABC):
-    """One store. No method follows a link, except ``stat`` where it is told to."""
+    """One store. No method follows a link, except ``stat`` on request."""
 
     @abstractmethod
     def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
@@ -87,7 +87,7 @@ class Storage(ABC):
     def create(self, path: str, content: bytes | BinaryIO) -> bool:
         """Create a file with its whole content, and the folders above it; return false where it exists.
 
-        Of any number of callers at the same time exactly one is told true.
+        Of any number of concurrent callers, exactly one gets true.
         """
 
     @abstractmethod
