@@ -1,1 +1,1 @@
-"""The state of a table in the lake: paths, versions, positions and checkpoints, and the writer's lease."""
+"""What stands of a table: its paths, the versions and checkpoints it has come to, and who may write it."""
