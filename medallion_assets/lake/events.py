@@ -60,7 +60,7 @@ def events_of(lake: Lake) -> Path:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waited for a table when a refresh began.
+    """The upstream rows that were waiting for a table when a refresh began.
 
     Attributes:
         seconds: Since the oldest of it landed, or was committed upstream; 0 where nothing waited.
@@ -73,7 +73,7 @@ class Backlog:
 
 
 def backlog(table: Table, lake: Lake) -> Backlog | None:
-    """Return what a table has not taken of its upstream, read from logs; None where they cannot be read."""
+    """Return a table's backlog upstream, read from logs; None where the logs cannot be read."""
     try:
         return _backlog(table, lake)
     except Exception as problem:
@@ -105,7 +105,7 @@ def _added(upstream: Path, after: int, newest: int) -> Iterator[tuple[float, int
 
 @dataclass(frozen=True)
 class Work:
-    """What a refresh did: its batches, its time, what waited for it, and the error it ended with."""
+    """The result of a refresh: its batches, its duration, its backlog, and its error."""
 
     batches: Sequence[Batch]
     seconds: float

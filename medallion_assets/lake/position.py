@@ -1,7 +1,7 @@
 """Where a table is: its epoch, its position upstream, and the versions of its static inputs.
 
-Every commit of a table names them, so that nothing else has to be kept: a batch that dies before its commit
-has done nothing, and is taken again with the versions there are by then.
+Every commit of a table holds them, so that no other record is needed: a batch that crashes before its commit
+has no effect, and runs again with the versions that are current then.
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed, copied
 
 STATE = "stream_state.json"
-"""Beside the checkpoint: what Spark said of the state after the newest batch, for people to read."""
+"""A file beside the checkpoint with Spark's state metrics after the newest batch."""
 
 
 FULL_REFRESH = "full_refresh"
@@ -105,7 +105,7 @@ def transaction(
 
 
 HELD_AT = "/quarantine"
-"""Under this name: the version of the table's quarantine."""
+"""The key of the quarantine's version among the static versions."""
 
 
 def batch_versions(table: Table, lake: Lake, quarantine: int | None) -> dict[str, int]:

@@ -27,11 +27,11 @@ from medallion_assets.sources.quarantine import QUERY, REPLAYED, shaped
 from medallion_assets.sources.row_json import read_row
 
 MOST = 20
-"""Rows a batch may lose to quarantine in this way: more, and it is the query that is wrong."""
+"""The largest number of such rows in a batch: with more, the query itself is considered wrong."""
 
 QUERY_FAILED = "query_failed"
 NOT_OF_ROWS = (BatchRefused, ExpectationFailed, RepeatedKeys, SchemaRefused, AnalysisException)
-"""Errors that no row causes. A misspelt column was looked for in forty halves of the batch."""
+"""Errors that no single row causes; for these the batch is not searched."""
 
 
 Runs = Callable[[DataFrame], DataFrame]
@@ -39,7 +39,7 @@ Runs = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True)
 class Poison:
-    """Numbers of rows the query fails on, and what it says of the last one."""
+    """The indexes of rows the query fails on, and the error message of the last one."""
 
     rows: tuple[int, ...]
     why: str
@@ -47,7 +47,7 @@ class Poison:
 
 @dataclass(frozen=True)
 class Isolated:
-    """Rows the query can take, and how many it cannot."""
+    """The rows the query accepts, and the number of rows moved to quarantine."""
 
     rest: DataFrame
     held: int
@@ -56,7 +56,7 @@ class Isolated:
 def without_poison(
     rows: DataFrame, runs: Runs, error: Exception, table: Table, lake: Lake, transaction: Transaction
 ) -> Isolated | None:
-    """Return a batch's rows but those the query fails on; None where it is not rows that made it fail.
+    """Return a batch's rows without those the query fails on; None where no row causes the failure.
 
     Args:
         rows: The batch, as the query is given it.

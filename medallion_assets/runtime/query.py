@@ -1,4 +1,4 @@
-"""A table's streaming query: made, and run over what is new; each of its micro-batches one commit."""
+"""Run a table's streaming query over new upstream rows; each micro-batch is one commit."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -53,11 +53,11 @@ from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
 
 CLOSING = 1000
-"""More micro-batches that only close windows than ever follow one upstream version."""
+"""An upper bound for the micro-batches that only close windows after one upstream version."""
 
 
 def take_new_rows(context: Context, trigger: Trigger) -> list[Batch]:
-    """Take what is new upstream through the table's query; gives what each micro-batch did.
+    """Run the table's query over new upstream rows; return each micro-batch.
 
     Raises:
         ExpectationFailed: A row broke an expectation that says ``fail``.
@@ -85,8 +85,8 @@ def take_all_rows(context: Context) -> list[Batch]:
     """Rewrite the table from all of upstream in one commit, which begins an epoch.
 
     Raises:
-        GateClosed: The table has a gate, and a check that blocks does not hold; it is as it was.
-        RefreshFailed: It could not be made; it is as it was.
+        GateClosed: A blocking check failed; the table is unchanged.
+        RefreshFailed: The rows could not be written; the table is unchanged.
     """
     path, quarantine = context.lake.path(context.table), context.lake.quarantine(context.table)
     roll_back(context.spark, path, quarantine, context.run_id)
@@ -94,7 +94,7 @@ def take_all_rows(context: Context) -> list[Batch]:
 
 
 def rewrite(context: Context, metadata: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
-    """Do what ``take_all_rows`` does, with the quarantine as it is; ``metadata`` is added to the commit's."""
+    """Rewrite like ``take_all_rows``, without a rollback first; add ``metadata`` to the commit's metadata."""
     table, lake = context.table, context.lake
     newest = log.version(lake.upstream_log(table))
     if newest is None:
@@ -113,7 +113,7 @@ def rewrite(context: Context, metadata: Mapping[str, Any] = MappingProxyType({})
 
 
 def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
-    """Return true where a query's state has to be made from upstream again: it was lost, or rows went."""
+    """Return true where a query's state must be rebuilt: it was lost, or upstream rows were removed."""
     at = position(table, lake)
     if not table.stateful or at < 0:
         return False
@@ -123,15 +123,15 @@ def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
 
 @dataclass(frozen=True)
 class StreamRun:
-    """One run of a table's streaming query: what is new, each micro-batch one commit.
+    """One run of a table's streaming query over new upstream rows; each micro-batch is one commit.
 
     Attributes:
         context: The table, its lake, the session and who asked.
         epoch: The epoch its commits belong to.
-        rebuild: True for all of upstream, in place of what the table has.
+        rebuild: True to read all of upstream and replace the table's rows.
         metadata: Added to the metadata of the first commit of a rebuild.
-        done: What each micro-batch did, by its number.
-        others: Batches that took changed static inputs in between.
+        done: The numbers of each micro-batch, by its id.
+        others: Batches of changed static inputs in between.
     """
 
     context: Context
@@ -238,7 +238,7 @@ class StreamRun:
 
 @contextmanager
 def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> Iterator[None]:
-    """Let the stream begin with a new checkpoint where the old one is of no use.
+    """Start the stream with a new checkpoint where the old one cannot be used.
 
     A rebuild that does not reach its first commit leaves the old one as it was.
     """

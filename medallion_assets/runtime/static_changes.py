@@ -35,7 +35,7 @@ from medallion_assets.sources.row_json import read_row
 
 
 class Moved(NamedTuple):
-    """A static input, and the versions of it that were not taken yet."""
+    """A static input, and the versions of it that were not processed yet."""
 
     name: str
     read: Read
@@ -58,7 +58,7 @@ def _followed(table: Table) -> Iterator[tuple[str, Table]]:
 
 
 def take_statics(context: Context) -> list[Batch]:
-    """Recompute the rows that changed static rows reach; gives a batch for each input."""
+    """Recompute the rows that join changed static rows; return a batch for each input."""
     moved = list(moved_statics(context.table, context.lake))
     is_begun = bool(moved) and position(context.table, context.lake) >= 0
     return [_taken(context, one) for one in moved] if is_begun else []
@@ -120,7 +120,7 @@ def _fate(table: Table, lake: Lake) -> str:
 
 
 def why_not(table: Table, lake: Lake) -> str:
-    """Say why a refresh has nothing to do, empty where it has; needs no JVM."""
+    """Return why a refresh has nothing to do, empty where it has work; needs no JVM."""
     if is_lost(table, lake):
         raise CheckpointMismatch(
             f"{table.key}: the table at {lake.path(table)} {_fate(table, lake)}, so that a refresh would "
