@@ -1,4 +1,4 @@
-"""Bad records as files beside the quarantine, a folder for each micro-batch, and their reader."""
+"""Write bad records as files beside the quarantine, a folder for each micro-batch, and read them."""
 
 from datetime import datetime, timezone
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables made and dropped by a call: ``create_table_as`` of a query, ``create_table`` of columns."""
+"""Create and drop tables: ``create_table_as`` from a query, ``create_table`` from columns."""
 
 import json
 import shutil
@@ -31,9 +31,9 @@ def create_table_as(
     comment: str = "",
     spark: SparkSession | None = None,
 ) -> int:
-    """Make a table of what a query gives now; later rows of its inputs never reach it.
+    """Create a table from a query's current rows; later rows of its inputs are not added.
 
-    To make one from files with bad records kept aside, use ``copy_into`` on a new table.
+    To create a table from files with a quarantine for bad records, use ``copy_into`` on a new table.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
@@ -89,7 +89,7 @@ def create_table(
     comment: str = "",
     spark: SparkSession | None = None,
 ) -> int:
-    """Make an empty table; ``copy_into`` and ``autoload_to_table`` read files with the types of its columns.
+    """Create an empty table; ``copy_into`` and ``autoload_to_table`` read files with its columns' types.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
@@ -134,10 +134,10 @@ def create_table(
 
 
 def drop_table(table_name: str, *, may_lack: bool = False) -> None:
-    """Remove a table that calls made or load: its rows, quarantine, file ledger and checkpoint.
+    """Delete a table of notebook calls: its rows, quarantine, file ledger and checkpoint.
 
-    The next call of its load takes every landing file again. Landing files, bad records and what else lies in
-    a checkpoint directory stay.
+    The next load reads every landing file again. Landing files, bad records and other files in a checkpoint
+    directory are kept.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
@@ -173,7 +173,7 @@ def drop_table(table_name: str, *, may_lack: bool = False) -> None:
 
 
 def of_declared_types(source: Source, path: Path) -> Source:
-    """Return the source as files for a table that ``create_table`` made are read: with its columns' types."""
+    """Return the source with the column types of a table that ``create_table`` made."""
     if source.schema or source.select or not log.exists(path) or DECLARED not in log.properties(path):
         return source
     columns = [f for f in log.spark_schema(path).fields if not f.name.startswith("_")]

@@ -1,4 +1,4 @@
-"""What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
+"""The shared part of the notebook loaders: discover files, stream them from the ledger, report the result."""
 
 import uuid
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What one call of a door did.
+    """The result of one call of a notebook loader.
 
     Attributes:
         files: Files read.
@@ -79,10 +79,11 @@ class LoadResult:
         rows_quarantined: Records committed to the quarantine.
         rows_rescued: Rows loaded with something in the rescued data column.
         rows_dropped: Malformed records that were dropped, where the source says ``DROPMALFORMED``.
-        files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
-        files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
-        values_unaccounted: By landing file and column, values read that are nowhere; empty, or the load
-            lost some.
+        files_refused: Files that discovery refused, now or before: links, damaged or changed files.
+        files_missing: Files removed or changed between discovery and reading;
+            loaded once seen again.
+        values_unaccounted: By landing file and column, values that were read and are missing; empty unless
+            the load lost values.
         path, quarantine, ledger: Where the tables are.
         version: The table's Delta version afterwards, None where there is none yet.
     """
@@ -103,7 +104,7 @@ class LoadResult:
 
     @property
     def rows_unaccounted(self) -> int:
-        """Records read that are nowhere: 0, or the load lost some."""
+        """Records that were read and are missing; 0 unless the load lost records."""
         return self.rows_read - self.rows_loaded - self.rows_quarantined - self.rows_dropped
 
 
@@ -114,9 +115,9 @@ def load_new(
     settings: Settings,
     look: DiscoveryOptions | None = None,
 ) -> LoadResult:
-    """Take what is new at the source, once, through a stream over its ledger.
+    """Load the new files of a source, each once, through a stream over its ledger.
 
-    Nothing new starts no JVM and changes no table.
+    Without new files, no JVM is started and no table changes.
 
     Raises:
         SourceError: The table is filled by a declared table's runs, or from another landing place.
@@ -189,7 +190,7 @@ def _stream(
     chosen: set[str] | None,
     again: bool,
 ) -> None:
-    # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
+    # Otherwise a crash while writing offsets/0 blocks the stream for good. A notebook's session lacks this.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
     position = ledger_position(place)
@@ -206,7 +207,7 @@ def _stream(
         metadata[LANDING] = landing_of(place)
         before = log.version(place.quarantine)
         transaction = Transaction(app_id(place.key, epoch), version, metadata, before)
-        # The files this call discovered itself come after, and are chosen.
+        # Files that this call discovered have later sequences and are among the chosen ones.
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         session = rows.sparkSession
         if epoch and not again:
