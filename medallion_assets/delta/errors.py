@@ -1,4 +1,4 @@
-"""What can be wrong with a table's store; each message names the table and the way out."""
+"""Errors of a table's store; each message names the table and what to do."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ class DamagedCheckpoint(RuntimeError):
 
 
 class UnusablePath(ValueError):
-    """A path that the reader of Delta logs cannot open, whatever lies there."""
+    """A path that the reader of Delta logs cannot open."""
 
     def __init__(self, path: Path) -> None:
         """Name the path and the way out."""

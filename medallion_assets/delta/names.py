@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 RESERVED = "__medallion_"
-"""How the names of the engine's own working columns begin; no column of a user's may."""
+"""Prefix of the engine's temporary columns; no column of a user may have it."""
 
 
 def quoted(name: str) -> str:
@@ -20,7 +20,7 @@ def quoted(name: str) -> str:
 
 
 def no_pattern(path: str) -> str:
-    """Return a path as Spark's readers of files take it, to whom ``{``, ``*`` and the like are a pattern."""
+    """Return a path for Spark's file readers, with ``{``, ``*`` and other pattern characters escaped."""
     return re.sub(r"([{}*?\[\]\\])", r"\\\1", path)
 
 

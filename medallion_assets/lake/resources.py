@@ -1,4 +1,4 @@
-"""What a lake's own runs and loads made, file by file: what ``resources`` shows and ``cleanup`` removes.
+"""The files that a lake's runs and loads made, which ``resources`` shows and ``cleanup`` removes.
 
 A file counts as made here by where it lies and what it is; every other file, and every link, is somebody
 else's. No link is followed.
@@ -40,7 +40,7 @@ KINDS = ("table", "quarantine", "landing", "simulated landing", "checkpoint", "b
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that lies in a lake or was made by it.
+    """A table, quarantine, file or folder in a lake, or one that its loads made elsewhere.
 
     Attributes:
         kind: One of ``KINDS``.
@@ -65,7 +65,7 @@ class Resource:
 
 
 def resources_of(lake: Lake) -> list[Resource]:
-    """Return what lies in a lake and its landing zones, and what its loads keep elsewhere."""
+    """Return the resources in a lake and its landing zones, and those of its loads elsewhere."""
     places: dict[tuple[str, str, str], list[str]] = {}
     known: dict[tuple[str, ...], bool] = {}
     for path in _files(lake.root, passes=(USERS, WRITERS)):
@@ -96,7 +96,7 @@ def _files(folder: Path, passes: tuple[str, ...] = ()) -> Iterator[Path]:
 
 
 def _belongs(root: Path, parts: tuple[str, ...], known: dict[tuple[str, ...], bool]) -> tuple[str, str, int]:
-    """Return a file's kind, what it belongs to, and how many parts of its path name that."""
+    """Return a file's kind, its resource, and how many parts of its path name the resource."""
     foreign = (NOT_OURS, "/".join(parts), 0)
     if parts[0] in OF_LAKE:
         return OF_LAKE[parts[0]], parts[0], 1

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 LAYERS = ("bronze", "silver", "gold", "quarantine")
 DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _NAMED: dict[tuple[str, str, str, str], Any] = {}
-"""What a JVM's catalogs know already, by session, pipeline, layer and table."""
+"""The tables that a JVM's catalogs know already, by session, pipeline, layer and table."""
 
 
 def name_tables(spark: SparkSession, lake: Path) -> list[str]:

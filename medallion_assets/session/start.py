@@ -1,4 +1,4 @@
-"""Starts the process's one Spark session, or returns the one that runs; each option with its reason."""
+"""Start the process's Spark session, or return the running one; each option with its reason."""
 
 import hashlib
 import logging
@@ -58,7 +58,7 @@ TUNED = {
     "spark.broadcast.blockSize": "256k",
     "spark.sql.autoBroadcastJoinThreshold": "64m",
 }
-"""For one machine only; a named master is left as its owner set it."""
+"""Options for one machine only; a session with a configured master does not get them."""
 
 OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For the tables of tests: evaluating a few rows costs less than compiling code for them."""
@@ -142,7 +142,7 @@ REPEATING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """pyspark prints each error that it also raises, with 4 KB of Java stack, up to forty times a batch."""
 
 _OURS: list[tuple[Settings, SparkSession]] = []
-"""The session that was started last, and what it was started with."""
+"""The session that was started last, and its options."""
 
 
 def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:

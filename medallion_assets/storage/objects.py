@@ -56,7 +56,7 @@ class ObjectStorage(Storage):
         yield from sorted([*folders, *(o for o in objects if takes(o.name))], key=lambda found: found.name)
 
     def stat(self, path: str, follow: bool = False) -> Stored | None:
-        """Return what is at a path; a path that others begin with is a folder."""
+        """Return the metadata of a path; a path that is a prefix of others is a folder."""
         key = self._key(path)
         with _python_errors(path):
             try:
