@@ -1,4 +1,4 @@
-"""How a table is laid out when it is made: columns Delta fills, clustering, properties, constraints."""
+"""The layout of a new Delta table: generated columns, clustering, properties, constraints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from medallion_assets.sources.schema_versions import takes_columns
 
 @dataclass(frozen=True)
 class Layout:
-    """What a declaration says of its Delta table beyond the rows.
+    """The layout of a declared Delta table.
 
     Attributes:
         schema: The columns the table has, as DDL; empty leaves them to the query. ``COMMENT`` of a column is

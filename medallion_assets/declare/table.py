@@ -1,4 +1,4 @@
-"""What a table is: frozen records, no behaviour beyond looking things up."""
+"""The declaration of a table: frozen data classes with look-ups only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,17 +141,17 @@ class Table:
 
     @property
     def streams_from(self) -> "Table | None":
-        """The table whose new rows it takes, for silver and gold."""
+        """The table whose new rows it reads, for silver and gold."""
         return next((read.table for _, read in self.reads if read.how == "stream"), None)
 
     @property
     def statics(self) -> dict[str, "Table"]:
-        """The tables it reads whole, by parameter."""
+        """The static inputs, by parameter."""
         return {name: read.table for name, read in self.reads if read.how == "static" and read.table}
 
     @property
     def streamed(self) -> str:
-        """The parameter that takes the stream."""
+        """The parameter of the streamed input."""
         return next(name for name, read in self.reads if read.how == "stream")
 
     @property
@@ -171,7 +171,7 @@ class Table:
 
     @property
     def counted_once_by(self) -> tuple[str, ...]:
-        """The columns by which a row that comes again is a duplicate."""
+        """The columns by which a repeated row is a duplicate."""
         if self.scd:
             return (*self.scd.keys, self.scd.sequence_by)
         return self.unique_by if self.output_mode == "append" and not self.stateful else ()
@@ -185,7 +185,7 @@ class Table:
 
     @property
     def recomputed_by(self) -> tuple[str, ...]:
-        """The columns by which rows are recomputed when something upstream changed; none for the whole."""
+        """The key columns by which rows are recomputed after an upstream change; empty for all rows."""
         if self.unique_within:
             # A key may occur more than once, so it does not identify a row.
             return ()

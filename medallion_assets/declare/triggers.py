@@ -1,4 +1,4 @@
-"""Triggers: when a table takes what is new, and in how many micro-batches."""
+"""Triggers: when a table loads new rows, and in how many micro-batches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Timing:
 
 
 def timing_of(text: str) -> Timing:
-    """Return what a trigger says: ``availableNow``, ``once``, or a processing time as ``10 seconds``.
+    """Parse a trigger: ``availableNow``, ``once``, or a processing time as ``10 seconds``.
 
     Raises:
         DeclarationError: It is none of these.
@@ -49,7 +49,7 @@ def timing_of(text: str) -> Timing:
 
 
 def timings_of(tables: Iterable[Table], asked: Iterable[str] = ()) -> Mapping[str, Timing]:
-    """Return each table's trigger by its key: what is asked for it, or for all, or what it declares.
+    """Return each table's trigger by its key: the one asked for it, or for all tables, or the declared one.
 
     Args:
         tables: The tables.

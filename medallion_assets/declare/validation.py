@@ -1,4 +1,4 @@
-"""Checks of a declaration, made when it loads: what cannot work is refused with file and line."""
+"""Check a declaration when it loads; an invalid one is refused with file and line."""
 
 import re
 import warnings

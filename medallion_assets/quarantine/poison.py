@@ -200,6 +200,6 @@ def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame |
 
 
 def take_out_gone(going: DataFrame | None, quarantine: Path, transaction: Transaction) -> None:
-    """Take out the entries of rows that are gone upstream."""
+    """Delete the entries of rows that were removed upstream."""
     if going is not None:
         move_entries(going, quarantine, transaction.of_quarantine)

@@ -152,7 +152,7 @@ def _of_the_same_texts(entries: DataFrame, table: Table, lake: Lake, trial: Repl
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay did, or with ``dry_run`` would do, in rows.
+    """The result of a replay, or with ``dry_run`` the expected result, in rows.
 
     Attributes:
         table: The table's key.
@@ -222,7 +222,7 @@ def is_pending(table: Table, lake: Lake) -> bool:
 
 
 def finish_replay(table: Table, lake: Lake, spark: SparkSession) -> list[Batch]:
-    """Finish a replay that died; the caller holds the table's lease."""
+    """Finish a replay that crashed; the caller holds the table's lease."""
     file = lake.state(table, "replay.json")
     if not file.exists():
         return []

@@ -1,4 +1,4 @@
-"""Judges a replay's rows by today's rules and settles their entries."""
+"""Judge a replay's rows by the current rules and settle their entries."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""Runs tables in order and judges each, with the session started only where one is needed."""
+"""Run tables in order and check each; start a session only where one is needed."""
 
 import time
 import uuid
@@ -29,12 +29,12 @@ from medallion_assets.sources.load import catch_up
 from medallion_assets.storage.lease import open_to_writers
 
 Done = tuple[str, list[Batch]]
-"""Why nothing was done, empty where something was, and the micro-batches."""
+"""Why a refresh had nothing to do (empty where it had), and its micro-batches."""
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a refresh did.
+    """The result of a refresh.
 
     Attributes:
         table: The table's key.
@@ -65,7 +65,7 @@ def refresh(
     trigger: Trigger | None = None,
     again: Collection[str] = (),
 ) -> Refresh:
-    """Take what is new to the table, once, and says what became of it.
+    """Load the new rows of the table, once, and return the result.
 
     Args:
         table: The table to refresh.
@@ -138,7 +138,7 @@ def take_new(
     run_id: str,
     trigger: Trigger = "availableNow",
 ) -> Done:
-    """Take what is new; a table with a gate publishes it once it is judged. The caller holds the lease.
+    """Load new rows; a table with ``write_audit_publish`` publishes them after its checks. Needs the lease.
 
     Raises:
         GateClosed: A check that blocks does not hold; nothing was published.
@@ -157,7 +157,7 @@ def take_new(
 def _taken_now(
     table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
 ) -> Done:
-    """Take what is new, in place."""
+    """Load new rows directly into the table."""
     done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
     reasons = []
     for stream in (table, *table.flows):
