@@ -86,8 +86,8 @@ class Lakehouse:
         from medallion_assets.operations.audit import audit
         from medallion_assets.operations.requests import VerbRequest
 
-        told = [audit(table, self.lake, self._spark, VerbRequest()) for table in tables]
-        wrong = [f"{t.table}: {t.does}" for t in told if not t.well]
+        results = [audit(table, self.lake, self._spark, VerbRequest()) for table in tables]
+        wrong = [f"{t.table}: {t.does}" for t in results if not t.well]
         again = self.run(*tables)
         wrong += [f"{key}: a further run took {done.total('read')} rows" for key, done in again.items()
                   if done.total("read")]  # fmt: skip
@@ -161,9 +161,9 @@ class _Deaths:
     @contextmanager
     def _counted(self) -> Iterator[None]:
         self.made += 1
-        mine = self.made == self.commit
-        if mine and self.when == "before":
+        is_chosen = self.made == self.commit
+        if is_chosen and self.when == "before":
             raise Crashed
         yield
-        if mine and self.when == "after":
+        if is_chosen and self.when == "after":
             raise Crashed

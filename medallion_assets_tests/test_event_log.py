@@ -7,7 +7,7 @@ from deltalake import write_deltalake
 
 from medallion_assets.delta import log
 from medallion_assets.lake import events
-from medallion_assets.lake.events import events_of, let_go_of_old
+from medallion_assets.lake.events import delete_old_events, events_of
 from medallion_assets.runs.run import refresh
 from medallion_assets_tests.shop import chain, orders_file
 
@@ -51,7 +51,7 @@ def test_events_are_kept_as_many_days_as_the_setting_says(lake):
         row = {"day": at.date(), "at": at, "event": "refresh", "table": str(days)}
         rows = events.pa.Table.from_pylist([row], events.COLUMNS)
         write_deltalake(str(events_of(lake)), rows, mode="append", partition_by=["day"])
-    let_go_of_old(lake)
+    delete_old_events(lake)
     kept = log.rows(events_of(lake), 'SELECT "table" AS of FROM t ORDER BY at DESC')
     assert [row["of"] for row in kept] == ["0", "300"]
 

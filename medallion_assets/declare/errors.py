@@ -1,4 +1,4 @@
-"""What can be wrong with a declaration or a refresh; each message names the table and the way out."""
+"""Errors of a declaration or a refresh; each message names the table and what to do."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -55,19 +55,19 @@ class RefreshFailed(RuntimeError):
 
 
 class QueryRefused(RefreshFailed):
-    """A query asks of its stream what no stream can give; its table's first run was not begun."""
+    """A query uses an operation that its stream does not support; the table's first run did not start."""
 
 
 class GateClosed(RuntimeError):
-    """A batch was judged before publish and kept back; the table is as it was."""
+    """A staged batch failed a blocking check and was not published; the table is unchanged."""
 
 
 class CheckpointMismatch(RuntimeError):
-    """A checkpoint and its table do not belong together; going on would lose or double rows."""
+    """A checkpoint does not match its table; a run would lose or duplicate rows."""
 
 
 class CheckpointDamaged(CheckpointMismatch):
-    """A checkpoint's files cannot be read, by Spark or by us."""
+    """A checkpoint's files cannot be read."""
 
     def __init__(self, table: str, cause: str) -> None:
         """Say what was not lost, and the verb that mends it."""
@@ -79,11 +79,11 @@ class CheckpointDamaged(CheckpointMismatch):
 
 
 class StateMismatch(RuntimeError):
-    """A query was changed so that the state its checkpoint keeps no longer fits it."""
+    """A query was changed so that it cannot use the state in its checkpoint."""
 
 
 class ReplayRefused(ValueError):
-    """A replay cannot be done as it was asked for; nothing was moved."""
+    """A replay's request is invalid; no row was moved."""
 
 
 class UnknownTable(ValueError):
@@ -91,7 +91,7 @@ class UnknownTable(ValueError):
 
 
 class SchemaRefused(RuntimeError):
-    """A query gives other columns than its table declares."""
+    """A query returns other columns than its table declares."""
 
     def __init__(self, table: str, differ: list[str]) -> None:
         """Say which columns differ, and what to do."""
@@ -102,7 +102,7 @@ class SchemaRefused(RuntimeError):
 
 
 class ColumnsChanged(SchemaRefused):
-    """A query gives fewer columns than its table has, or others: new rows would hold NULL or cast values."""
+    """A query returns other columns than its table has: new rows would hold NULL or cast values."""
 
     def __init__(self, table: str, lost: list[str], retyped: list[str], is_bronze: bool) -> None:
         """Say which columns, what did not happen, and what to do."""
@@ -118,7 +118,7 @@ class ColumnsChanged(SchemaRefused):
 
 
 class SourceRowLost(SchemaRefused):
-    """A query that may give many rows for one does not say which upstream row each came from."""
+    """A query with ``rows_out="many"`` drops the column that identifies the upstream row."""
 
     def __init__(self, table: str, column: str) -> None:
         """Say what the query has to do."""
@@ -131,7 +131,7 @@ class SourceRowLost(SchemaRefused):
 
 
 class RepeatedKeys(RuntimeError):
-    """A static input has several rows for a key that is said to name one: a join would multiply rows."""
+    """A static input has several rows for a key that is declared unique: a join would multiply rows."""
 
     def __init__(
         self, table: str, static: str, keys: tuple[str, ...], found: list[tuple[object, ...]]

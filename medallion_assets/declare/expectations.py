@@ -114,19 +114,19 @@ class SetRule:
 
 @known_options
 def unique(name: str, columns: str | Sequence[str], on_violation: OnViolation = "warn") -> SetRule:
-    """Say that each combination of the columns stands once, NULL among them.
+    """Declare that each combination of the columns occurs once; NULL counts as a value.
 
-    ``warn`` and ``fail`` take nothing out. ``quarantine`` and ``drop`` refuse the rows that come after the
-    first good one; ``unique_by`` counts those as duplicates instead, and finds their keys again.
+    ``warn`` and ``fail`` remove no rows. ``quarantine`` and ``drop`` remove the rows after the first good
+    one of a combination; ``unique_by`` counts such rows as duplicates instead, over all batches.
     """
     return _rule(SetRule(name, "unique", on_violation, _names(columns)))
 
 
 @known_options
 def references(name: str, column: str, other: Any, on_violation: OnViolation = "warn") -> SetRule:
-    """Say that each value of the column stands in the same column of another table; NULL has failed.
+    """Declare that each value of the column is in the same column of another table; NULL breaks the rule.
 
-    ``quarantine`` and ``drop`` refuse a row by the version of the other table its batch meets.
+    ``quarantine`` and ``drop`` check a row against the version of the other table that its batch reads.
     """
     return _rule(SetRule(name, "references", on_violation, (column,), other))
 

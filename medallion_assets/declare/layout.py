@@ -1,4 +1,4 @@
-"""How a table is laid out when it is made: columns Delta fills, clustering, properties, constraints."""
+"""The layout of a new Delta table: generated columns, clustering, properties, constraints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from medallion_assets.sources.schema_versions import takes_columns
 
 @dataclass(frozen=True)
 class Layout:
-    """What a declaration says of its Delta table beyond the rows.
+    """The layout of a declared Delta table.
 
     Attributes:
         schema: The columns the table has, as DDL; empty leaves them to the query. ``COMMENT`` of a column is
@@ -44,20 +44,20 @@ class Layout:
 
     @property
     def is_asked_for(self) -> bool:
-        """Return true where the table has to be made before it is written to, and keeps its columns."""
-        told = self.constraints or self.generated or self.cluster_by or self.properties
-        return bool(told or self.comments)
+        """Return true where the table must be created before the first write and keeps its columns."""
+        settings = self.constraints or self.generated or self.cluster_by or self.properties
+        return bool(settings or self.comments)
 
     @property
     def comments(self) -> dict[str, str]:
-        """Comments of columns, wherever they are said."""
+        """Comments of columns, from the schema and from ``column_comments``, which win."""
         return comments_of(self.schema) | dict(self.column_comments)
 
     def problems(self) -> list[str]:
-        """Return what cannot be read of it."""
-        told = [f"CREATE TABLE t ({self.schema})"] if self.schema else []
-        told += [f"SELECT 1 WHERE {rule}" for rule in self.constraints.values()]
-        return [p for text in told if (p := _unread(text))]
+        """Return the parse errors of the schema and the constraints."""
+        statements = [f"CREATE TABLE t ({self.schema})"] if self.schema else []
+        statements += [f"SELECT 1 WHERE {rule}" for rule in self.constraints.values()]
+        return [p for text in statements if (p := _unread(text))]
 
 
 def fitted(rows: DataFrame, layout: Layout, key: str) -> DataFrame:
@@ -108,8 +108,8 @@ def _made_ready(rows: DataFrame, layout: Layout, path: Path) -> None:
 
 def _create(rows: DataFrame, layout: Layout, path: Path) -> None:
     table = DeltaTable.createIfNotExists(rows.sparkSession).location(str(path)).addColumns(rows.schema)
-    for name, told in layout.generated.items():
-        kind, _, expression = told.partition(" AS ")
+    for name, definition in layout.generated.items():
+        kind, _, expression = definition.partition(" AS ")
         table = table.addColumn(name, kind.strip(), generatedAlwaysAs=expression.strip()[1:-1])
     if layout.comment:
         table = table.comment(layout.comment)

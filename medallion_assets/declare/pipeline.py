@@ -47,11 +47,11 @@ def by_row(rules: Sequence[SetRule]) -> Iterator[Expectation]:
 
 
 def looked_up(rules: Sequence[SetRule]) -> Iterator[tuple[str, Read]]:
-    """Return the tables that rows are judged by, as static inputs the query takes no frame of."""
+    """Return the tables that row rules refer to, as static inputs that the query takes no frame of."""
     for rule in rules:
         if rule.judges_rows and rule.kind == "references":
-            told = Read("static", rule.other, on=rule.columns, unmatched="quarantine", asked_by=rule.name)
-            yield rule.name, told
+            read = Read("static", rule.other, on=rule.columns, unmatched="quarantine", asked_by=rule.name)
+            yield rule.name, read
 
 
 Query = Callable[..., DataFrame | str]
@@ -103,8 +103,8 @@ class Pipeline:
             options: Those of ``sources.Source``.
         """
         mode = "addNewColumns" if merge_schema else "failOnNewColumns"
-        told = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
-        return Read("files", source=_source(name, options, told))
+        defaults = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
+        return Read("files", source=_source(name, options, defaults))
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of records as they landed; ``options`` are those of ``declare``."""
@@ -191,8 +191,8 @@ class Pipeline:
 
 def _with_comments(layout: Layout, reads: Sequence[tuple[str, Read]]) -> Layout:
     """Return the layout with the comments in the schema of a landing zone; its own win."""
-    told = {k: v for _, read in reads if read.source for k, v in comments_of(read.source.schema).items()}
-    return replace(layout, column_comments=told | dict(layout.column_comments)) if told else layout
+    comments = {k: v for _, read in reads if read.source for k, v in comments_of(read.source.schema).items()}
+    return replace(layout, column_comments=comments | dict(layout.column_comments)) if comments else layout
 
 
 def _reads(query: Query) -> tuple[tuple[str, Read], ...]:
@@ -244,7 +244,7 @@ def chosen(pipelines: Mapping[str, Pipeline], names: Iterable[str] = ()) -> list
 
 
 def upstream_first(tables: Iterable[Table]) -> list[Table]:
-    """Return the tables so that each stands after all it reads."""
+    """Return the tables ordered so that each comes after all tables it reads."""
     ordered: dict[str, Table] = {}
     wanted = {t.key: t for t in tables}
 

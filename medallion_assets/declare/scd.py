@@ -1,4 +1,4 @@
-"""Slowly changing dimensions: how a change feed says what became of each key, and the word for it."""
+"""Slowly changing dimensions: the declaration of a change feed and of the history to keep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a table is: frozen records, no behaviour beyond looking things up."""
+"""The declaration of a table: frozen data classes with look-ups only."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,13 +75,13 @@ class Table:
             changed; ``complete`` rewrites the table's aggregate; ``incremental`` gives what complete
             gives at the cost of what is new; ``changes`` keeps the state of each key (``scd``).
         expectations: Rules of good rows.
-        unique_by: Columns of which each combination stands once; later ones are counted, not written.
-        row_count_column: For aggregates: the column that says how many upstream rows a row stands for.
+        unique_by: Columns whose combination is unique; later rows of one are counted, not written.
+        row_count_column: For aggregates: the column with the number of upstream rows of a row.
         flow: For a further stream into a table: the stream's own name.
         flows: Further streams into the table, each with a checkpoint of its own.
         layout: How its Delta table is made.
         unique_over, unique_within: A key that comes again is a duplicate only this long, by this column.
-        window_overlap: In how many of its rows an upstream row stands: for sliding windows, size by slide.
+        window_overlap: The number of windows that an upstream row is in: for sliding windows, size by slide.
         write_audit_publish: Each batch is judged as a whole before anyone can read it.
         set_rules: Rules of the table as a whole, judged after a run.
         rows_out: ``many`` where the query may give several rows for one of upstream: an ``explode``, a join
@@ -141,17 +141,17 @@ class Table:
 
     @property
     def streams_from(self) -> "Table | None":
-        """The table whose new rows it takes, for silver and gold."""
+        """The table whose new rows it reads, for silver and gold."""
         return next((read.table for _, read in self.reads if read.how == "stream"), None)
 
     @property
     def statics(self) -> dict[str, "Table"]:
-        """The tables it reads whole, by parameter."""
+        """The static inputs, by parameter."""
         return {name: read.table for name, read in self.reads if read.how == "static" and read.table}
 
     @property
     def streamed(self) -> str:
-        """The parameter that takes the stream."""
+        """The parameter of the streamed input."""
         return next(name for name, read in self.reads if read.how == "stream")
 
     @property
@@ -171,31 +171,31 @@ class Table:
 
     @property
     def counted_once_by(self) -> tuple[str, ...]:
-        """The columns by which a row that comes again is a duplicate."""
+        """The columns by which a repeated row is a duplicate."""
         if self.scd:
             return (*self.scd.keys, self.scd.sequence_by)
         return self.unique_by if self.output_mode == "append" and not self.stateful else ()
 
     @property
     def named_once_by(self) -> tuple[str, ...]:
-        """The columns of which each combination stands once in the table."""
+        """The columns whose combination is unique in the table."""
         if self.scd:
             return self.scd.keys if self.scd.type == 1 else (*self.scd.keys, "__START_AT")
         return () if self.unique_within else self.unique_by
 
     @property
     def recomputed_by(self) -> tuple[str, ...]:
-        """The columns by which rows are recomputed when something upstream changed; none for the whole."""
+        """The key columns by which rows are recomputed after an upstream change; empty for all rows."""
         if self.unique_within:
-            # A key may stand more than once, so it names no row.
+            # A key may occur more than once, so it does not identify a row.
             return ()
         return self.scd.keys if self.scd else self.unique_by
 
     @property
     def upstream(self) -> tuple["Table", ...]:
         """Every table it or one of its flows reads."""
-        mine = [read.table for _, read in self.reads if read.table]
-        return tuple(dict.fromkeys([*mine, *(up for flow in self.flows for up in flow.upstream)]))
+        own = [read.table for _, read in self.reads if read.table]
+        return tuple(dict.fromkeys([*own, *(up for flow in self.flows for up in flow.upstream)]))
 
     def __call__(self, *frames: DataFrame, **named: DataFrame) -> DataFrame:
         """Run the query on these frames, one for each input."""
@@ -203,7 +203,7 @@ class Table:
         given = dict(zip(names, frames, strict=False)) | named
         missing = [name for name in names if name not in given]
         if missing:
-            # Else the marker that stands as the default would travel into Spark.
+            # Otherwise the default, a marker object, would be passed to Spark.
             raise DeclarationError(f"{self.key} needs a frame for {', '.join(missing)}")
         if self.rows_out == "one" or SOURCE_ROW in given[self.streamed].columns:
             return answered(self.query(**given), given)
@@ -236,7 +236,7 @@ def static(
     repeated: Repeated = "fail",
     follow: bool = False,
 ) -> Any:
-    """Say that a parameter takes ``table`` whole, as it stands when the batch is made.
+    """Declare that a parameter takes all rows of ``table``, in its version when the batch is prepared.
 
     Args:
         table: The table.

@@ -1,4 +1,4 @@
-"""Triggers: when a table takes what is new, and in how many micro-batches."""
+"""Triggers: when a table loads new rows, and in how many micro-batches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Timing:
 
 
 def timing_of(text: str) -> Timing:
-    """Return what a trigger says: ``availableNow``, ``once``, or a processing time as ``10 seconds``.
+    """Parse a trigger: ``availableNow``, ``once``, or a processing time as ``10 seconds``.
 
     Raises:
         DeclarationError: It is none of these.
@@ -49,7 +49,7 @@ def timing_of(text: str) -> Timing:
 
 
 def timings_of(tables: Iterable[Table], asked: Iterable[str] = ()) -> Mapping[str, Timing]:
-    """Return each table's trigger by its key: what is asked for it, or for all, or what it declares.
+    """Return each table's trigger by its key: the one asked for it, or for all tables, or the declared one.
 
     Args:
         tables: The tables.
@@ -59,16 +59,16 @@ def timings_of(tables: Iterable[Table], asked: Iterable[str] = ()) -> Mapping[st
         DeclarationError: A trigger cannot be read.
         UnknownTable: A trigger is for a table that is not among these.
     """
-    told = {table.key: timing_of(table.trigger) for table in tables}
+    timings = {table.key: timing_of(table.trigger) for table in tables}
     pairs = [text.rpartition("=") for text in asked]
-    told |= dict.fromkeys(told, timing) if (timing := _for_all(pairs)) else {}
+    timings |= dict.fromkeys(timings, timing) if (timing := _for_all(pairs)) else {}
     for name, _, text in pairs:
         key = name.replace(".", "/")
-        if key and key not in told:
-            raise UnknownTable(f"no table of these is called {name!r}{nearest(key, told)}")
+        if key and key not in timings:
+            raise UnknownTable(f"no table of these is called {name!r}{nearest(key, timings)}")
         if key:
-            told[key] = timing_of(text)
-    return told
+            timings[key] = timing_of(text)
+    return timings
 
 
 def _for_all(pairs: Iterable[tuple[str, str, str]]) -> Timing | None:

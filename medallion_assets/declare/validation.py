@@ -1,4 +1,4 @@
-"""Checks of a declaration, made when it loads: what cannot work is refused with file and line."""
+"""Check a declaration when it loads; an invalid one is refused with file and line."""
 
 import re
 import warnings
@@ -38,12 +38,12 @@ def refuse_flow(flow: Table, into: Table) -> None:
 
 
 def with_warnings(table: Table) -> Table:
-    """Return the table with what its query's SQL warns of, each told as a ``QueryWarning`` of its line."""
+    """Return the table with the warnings about its query's SQL; emit each as ``QueryWarning`` at its line."""
     file, line = table.declared_at.rsplit(":", 1)
-    told = query_checks.warnings_of(table)
-    for words in told:
+    messages = query_checks.warnings_of(table)
+    for words in messages:
         warnings.warn_explicit(f"{table.key}: {words}", QueryWarning, file, int(line))
-    return replace(table, query_warnings=told)
+    return replace(table, query_warnings=messages)
 
 
 def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
@@ -91,8 +91,8 @@ def _output(table: Table) -> list[str]:
     if table.output_mode not in MODES:
         return [f"output mode {table.output_mode!r} is none of {', '.join(MODES)}"]
     problems = table.layout.problems()
-    told = Layout(comment=table.layout.comment, column_comments=table.layout.column_comments)
-    if table.layer == "bronze" and table.layout != told:
+    comments_only = Layout(comment=table.layout.comment, column_comments=table.layout.column_comments)
+    if table.layer == "bronze" and table.layout != comments_only:
         problems.append("a layout but for its comments is for silver and gold: bronze takes what lands")
     if table.layer == "bronze" and (table.one_each or table.statics):
         problems.append("rules that look at other rows or tables are for silver and gold")

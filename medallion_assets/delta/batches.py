@@ -17,25 +17,25 @@ from medallion_assets.storage.locations import LOCAL
 
 FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"
-"""Of a flow: true once landing files were to be read again on request."""
+"""Key of a flow's state: true after a request to read landing files again."""
 
 UPSTREAM = "upstream"
-"""Of a flow: the id of the Delta table whose versions its position counts."""
+"""Key of a flow's state: the id of the Delta table that its position is a version of."""
 
 LANDING = "landing"
-"""Of a notebook's table: the folder that the names of its files are relative to, as seen from the table."""
+"""Key of a notebook's table: the folder that file names are relative to, as a path relative to the table."""
 
 FACTS = ("epoch", "code", "checkpoint", "schema", REPROCESSED, UPSTREAM, LANDING)
-"""Of a commit's metadata, what later batches of the flow ask for."""
+"""Keys of a commit's metadata that later batches of the flow read."""
 
 NEEDED = ("position", "read", "written", "quarantined")
-"""Numbers that a commit names also where they are 0."""
+"""Numbers that a commit's metadata always holds, also where they are 0."""
 
 SHOWN = 200
-"""Batches a report or a rule about the usual looks at."""
+"""The number of last batches that reports and the row count rule read."""
 
 NAMED = 100
-"""Replaced files that a commit names one by one."""
+"""The largest number of replaced files in a commit's metadata."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,18 @@ class Batch:
     Attributes:
         position: Upstream version the batch brought its flow to.
         read: Rows the query gave for it, malformed records included; for an aggregate, rows upstream brought.
-        written, quarantined, duplicates, dropped: What became of them; for an aggregate, groups written.
+        written, quarantined, duplicates, dropped: The rows by outcome; for an aggregate, groups written.
         rules: Rows that broke each expectation, those that only warn included.
         files: Landing files read, for bronze.
         rescued: Rows written with something in their rescued data column.
         missing: Records of files that were gone, or had changed, when they were to be read.
         statics: Version of each static input.
-        drift: What its files asked of the schema: added, widened, retyped, left out and missing columns.
-        strategy: How the rows were written, and why so.
+        drift: Schema changes of its files: added, widened, retyped, left out and missing columns.
+        strategy: How the rows were written, and why.
         late: Rows of a stateful query that came after their window was closed.
         watermark, open_groups, state_bytes: A stateful query's, after the batch.
         open_rows: Rows in windows that are not closed, and so not written, in append mode.
-        whole: True where the batch took all of upstream: totals begin with it.
+        whole: True where the batch read all of upstream: totals start at it.
         replaced: For files that came again changed: rows before, rows now.
         expanded: Rows written or refused beyond one for each upstream row, where one may give many.
         by_hand: Rows someone removed by hand, as a person accepted.
@@ -134,13 +134,13 @@ def stamp(transaction: Transaction, path: Path, flow: str, batch: Batch) -> Tran
         batch: What the batch does.
     """
     metadata, flows = transaction.commit_metadata, newest_flows(path)
-    mine = flows.get(flow, {})
-    batch = batch.following(_batch(mine) if mine else None)
+    own = flows.get(flow, {})
+    batch = batch.following(_batch(own) if own else None)
     numbers = asdict(replace(batch, replaced=dict(list(batch.replaced.items())[:NAMED])))
-    told = (n for n, value in numbers.items() if value or n in NEEDED or (n == "kept" and value is not None))
-    numbers = {name: numbers[name] for name in told}
+    kept = (n for n, value in numbers.items() if value or n in NEEDED or (n == "kept" and value is not None))
+    numbers = {name: numbers[name] for name in kept}
     facts = {name: metadata[name] for name in FACTS if name in metadata}
-    flows[flow] = {**mine, **facts, "batch": numbers}
+    flows[flow] = {**own, **facts, "batch": numbers}
     if "epoch" in facts:
         flows = {name: _in_epoch(state, int(facts["epoch"])) for name, state in flows.items()}
     whole = {**metadata, BEFORE: transaction.before, FLOW: flow, FLOWS: flows}
@@ -174,8 +174,8 @@ def newest_flows(path: Path, upto: int | None = None) -> dict[str, dict[str, Any
 
 def table_of_quarantine(quarantine: Path) -> str:
     """Return the key of the table whose refused rows a quarantine holds; empty where no commit says so."""
-    told = (log.commit_metadata_of(info).get("table") for info in log.newest_commits(quarantine))
-    return str(next(filter(None, told), ""))
+    keys = (log.commit_metadata_of(info).get("table") for info in log.newest_commits(quarantine))
+    return str(next(filter(None, keys), ""))
 
 
 def is_of_notebook(path: Path) -> bool:
@@ -212,9 +212,9 @@ def _batch(state: Mapping[str, Any]) -> Batch:
 def _filled(metadata: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the flows of a commit; rows a MERGE wrote are known by its own metrics only (``written`` -1)."""
     flows = {flow: dict(state) for flow, state in metadata[FLOWS].items()}
-    mine = flows.get(metadata.get(FLOW, ""))
-    if mine and mine["batch"]["written"] < 0:
-        mine["batch"] = {**mine["batch"], "written": rows_written(info)}
+    own = flows.get(metadata.get(FLOW, ""))
+    if own and own["batch"]["written"] < 0:
+        own["batch"] = {**own["batch"], "written": rows_written(info)}
     return flows
 
 

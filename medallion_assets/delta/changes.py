@@ -1,4 +1,4 @@
-"""What happened to a table between two versions: authors and counts by its log, rows by its feed."""
+"""The changes of a table between two versions: writers and counts from its log, rows from its change feed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,19 +15,19 @@ from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS
 CHANGE_TYPE = "_change_type"
 CHANGE_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
 ALL_FILES = 1_000_000_000
-"""A silver or gold batch takes whole upstream versions, so that its place in the log is a version.
+"""A silver or gold batch reads whole upstream versions, so that its position is a version.
 
-What is too much for one batch is cut by ``cut_to_size``."""
+``cut_to_size`` splits a range that is too large for one batch."""
 
 ADDED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 @dataclass(frozen=True)
 class VersionRange:
-    """The upstream versions a micro-batch takes: those after ``after``, up to and with ``upto``.
+    """The upstream versions of a micro-batch: from ``after`` (exclusive) to ``upto`` (inclusive).
 
     Attributes:
-        after: The last version taken before; -1 where the batch begins with the table as a whole.
+        after: The last version of the batch before; -1 where the batch reads the whole table.
         upto: The last version of the batch.
     """
 
@@ -86,7 +86,7 @@ def _start(position: int, checkpoint: Path) -> int:
 
 
 def changed(spark: SparkSession, path: Path, versions: VersionRange) -> DataFrame:
-    """Return the rows the versions added and took away: the table's columns and ``CHANGE_COLUMNS``."""
+    """Return the rows that the versions added and removed: the table's columns and ``CHANGE_COLUMNS``."""
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     return (
         reader.option("startingVersion", versions.after + 1)
@@ -96,12 +96,12 @@ def changed(spark: SparkSession, path: Path, versions: VersionRange) -> DataFram
 
 
 def added(rows: DataFrame) -> DataFrame:
-    """Return the rows that came in, as the table has them."""
+    """Return the added rows, in the table's columns."""
     return rows.where(F.col(CHANGE_TYPE).isin(*ADDED)).drop(*CHANGE_COLUMNS)
 
 
 def removed(rows: DataFrame) -> DataFrame:
-    """Return the rows that went, as the table had them."""
+    """Return the removed rows, in the table's columns."""
     return rows.where(F.col(CHANGE_TYPE).isin(*REMOVED)).drop(*CHANGE_COLUMNS)
 
 
@@ -114,7 +114,7 @@ def _did(path: Path, version: int, *named: str) -> bool:
 
 
 def written_by_hand(path: Path, after: int) -> list[tuple[int, str]]:
-    """Return version and operation of each commit that moved rows and is not ours, newest first.
+    """Return version and operation of each commit by hand that changed rows, newest first.
 
     Args:
         path: The table.
@@ -135,18 +135,18 @@ NEW_ROWS = {
     "UPDATE": ("numUpdatedRows",),
     "DELETE": (),
 }
-"""By operation, its metrics of rows that are new as they stand: its files hold rows that only moved, too."""
+"""By operation, its metrics of new rows: its files also hold rows that were only rewritten."""
 
 
 def rows_brought(path: Path, versions: VersionRange) -> int:
-    """Return the rows that came in with the commits of a range, changed ones with them."""
+    """Return the number of rows that the commits of a range added or changed."""
     if versions.after < 0:
         return log.row_count(path, versions.upto)
     return sum(_brought_by(log.actions(path, v) or []) for v in range(versions.after + 1, versions.upto + 1))
 
 
 def brings_few(path: Path, versions: VersionRange) -> bool:
-    """Return true where a range brings so little, by its files' sizes and counts, that memory can hold it."""
+    """Return true where a range is small enough for memory, by the sizes and row counts of its files."""
     if versions.after < 0:
         rows, size = log.rows_and_bytes(path)
         return rows <= FEW_ROWS and size <= FEW_BYTES
@@ -156,7 +156,7 @@ def brings_few(path: Path, versions: VersionRange) -> bool:
 
 
 def cut_to_size(path: Path, versions: VersionRange, most: int) -> Iterator[VersionRange]:
-    """Return a range in parts of whole commits, each of at most so many bytes or of a single commit.
+    """Split a range into parts of whole commits, each of a limited number of bytes or of a single commit.
 
     Delta's own limits of a stream cut a commit that only adds or only removes files between those files,
     and a position is a whole version. A range that begins with the table as a whole is one part.

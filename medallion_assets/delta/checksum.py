@@ -12,7 +12,7 @@ from typing import Any
 from medallion_assets.delta import log
 
 LONGEST_WALK = 50
-"""Versions without a checksum that are walked back at most."""
+"""The largest number of versions without a checksum to go back."""
 
 
 def write_checksums(path: Path) -> None:
@@ -38,7 +38,7 @@ def _none() -> dict[str, Any]:
 
 
 def _after(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a checksum's content; what only Spark counts is left out."""
+    """Return a checksum's content, without the numbers that only Spark counts."""
     added = [a["add"] for a in actions if "add" in a]
     removed = [a["remove"] for a in actions if "remove" in a]
     now: dict[str, Any] = {"numMetadata": 1, "numProtocol": 1}
@@ -48,10 +48,10 @@ def _after(before: dict[str, Any], actions: list[dict[str, Any]]) -> dict[str, A
         action = "metaData" if what == "metadata" else what
         now[what] = next((a[action] for a in actions if action in a), before.get(what))
     if "setTransactions" in before:
-        told = {t["appId"]: t for t in before["setTransactions"]} | {
+        transactions = {t["appId"]: t for t in before["setTransactions"]} | {
             a["txn"]["appId"]: a["txn"] for a in actions if "txn" in a
         }
-        now["setTransactions"] = list(told.values())
+        now["setTransactions"] = list(transactions.values())
     if "domainMetadata" in before and not any("domainMetadata" in a for a in actions):
         now["domainMetadata"] = before["domainMetadata"]
     return now

@@ -1,4 +1,4 @@
-"""Comments of columns: read from DDL, and told to Delta with the first rows or where they have changed."""
+"""Comments of columns: read from DDL, written to Delta with the first rows or when they change."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,18 +24,18 @@ def comments_of(columns: str) -> dict[str, str]:
         table: Any = sqlglot.parse_one(f"CREATE TABLE t ({columns})", dialect="spark").this
     except SqlglotError:
         return {}
-    told = ((column.name, part.kind) for column in table.expressions for part in column.args["constraints"])
-    return {name: kind.this.name for name, kind in told if isinstance(kind, exp.CommentColumnConstraint)}
+    kinds = ((column.name, part.kind) for column in table.expressions for part in column.args["constraints"])
+    return {name: kind.this.name for name, kind in kinds if isinstance(kind, exp.CommentColumnConstraint)}
 
 
 def commented(rows: DataFrame, path: Path, comments: Mapping[str, str]) -> DataFrame:
-    """Return rows whose columns bring comments to a table; one that stands is told of those that differ."""
+    """Return rows with the comments in their columns' metadata; change those of an existing table."""
     there = {f.name.lower(): f for f in log.spark_schema(path).fields} if log.exists(path) else {}
     by_name = {name.lower(): comment for name, comment in comments.items()}
     for name in (column for column in rows.columns if column.lower() in by_name):
         comment, held = by_name[name.lower()], there.get(name.lower())
         if held is not None and held.metadata.get(COMMENT) != comment:
-            told = f"ALTER COLUMN {quoted(held.name)} COMMENT {literal(comment)}"
-            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {told}")
+            change = f"ALTER COLUMN {quoted(held.name)} COMMENT {literal(comment)}"
+            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {change}")
         rows = rows.withMetadata(name, {COMMENT: comment})
     return rows

@@ -19,7 +19,7 @@ from medallion_assets.session.frames import is_local
 from medallion_assets.storage.lease import check_held
 
 TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-"""Spark's own INT96 is read by others as nanoseconds, which overflow: the year 1 as 1754."""
+"""Spark's default INT96 overflows in readers that use nanoseconds: they read the year 1 as 1754."""
 
 PENDING, BEFORE = "pending", "before"
 """In the metadata of a quarantine's commit: the table's commit it belongs to, the version to go back to."""
@@ -27,7 +27,7 @@ PENDING, BEFORE = "pending", "before"
 
 @dataclass(frozen=True)
 class Transaction:
-    """What a batch is committed as.
+    """The identity of a batch's commit: an application transaction and the commit metadata.
 
     Attributes:
         app_id: The stream and its epoch (``delta.position.app_id``); empty for a commit that no identifier
@@ -44,33 +44,33 @@ class Transaction:
 
     @property
     def run_id(self) -> str:
-        """Who asked for the batch."""
+        """The id of the run that writes the batch."""
         return str(self.commit_metadata["run_id"])
 
     @property
     def batch_id(self) -> int:
-        """What rows and quarantine entries carry as their batch: the upstream version."""
+        """The batch id in rows and quarantine entries: the upstream version."""
         return self.version
 
     @property
     def of_quarantine(self) -> "Transaction":
-        """The batch's half in the quarantine.
+        """The transaction of the batch's commit on the quarantine.
 
-        It is valid only once the table has committed; until then ``quarantine.rollback`` takes it back. No
-        identifier guards it: after a rollback the same version is written again.
+        The commit is valid only after the table's own commit; until then ``delta.rollback`` undoes it. It has
+        no application id: after a rollback, the same version is written again.
         """
-        told = {"run_id": self.run_id, "table": self.commit_metadata.get("table", "")}
-        told |= {PENDING: [self.app_id, self.version], BEFORE: self.before}
-        return replace(self, app_id="", commit_metadata=told)
+        metadata = {"run_id": self.run_id, "table": self.commit_metadata.get("table", "")}
+        metadata |= {PENDING: [self.app_id, self.version], BEFORE: self.before}
+        return replace(self, app_id="", commit_metadata=metadata)
 
     def committed_to(self, path: Path) -> bool:
         """Return true where the table has this transaction's commit already."""
         return bool(self.app_id) and log.committed_version(path, self.app_id) >= self.version
 
 
-def with_metadata(transaction: Transaction, told: Mapping[str, Any]) -> Transaction:
+def with_metadata(transaction: Transaction, metadata: Mapping[str, Any]) -> Transaction:
     """Return the transaction with more in its commit metadata."""
-    return replace(transaction, commit_metadata={**transaction.commit_metadata, **told})
+    return replace(transaction, commit_metadata={**transaction.commit_metadata, **metadata})
 
 
 def append(
@@ -137,7 +137,7 @@ TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
 TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 
 GONE = working.GONE
-"""A column of the rows to merge: true where the row only says that its key is to go."""
+"""A column of the rows to merge: true where the row of this key is deleted from the table."""
 
 
 def upsert(
@@ -148,24 +148,24 @@ def upsert(
     merged: Mapping[str, str] | None = None,
     among: str = "",
 ) -> None:
-    """Make the table hold these rows: by key, those that differ are changed, new ones added.
+    """Merge rows into the table by key: update existing rows that differ, insert new ones.
 
     Args:
-        rows: The table's columns; with ``working.GONE`` BOOLEAN, those where it is true are taken out.
-            A key stands at most once.
-        path: The table; it is made where there is none.
+        rows: The table's columns, and optionally ``working.GONE`` BOOLEAN: true deletes the key's row.
+            A key occurs at most once.
+        path: The table; it is created where it does not exist.
         transaction: Who writes.
         keys: Columns that name a row; NULL equals NULL.
-        merged: How a column of a row that stands already is joined with the new one, as SQL over
+        merged: How a column of an existing row is combined with the new one, as SQL over
             ``t`` (the table) and ``n`` (the new row); others take the new value.
-        among: SQL over ``t``, true of the only rows a new one may be of; others are not looked at.
+        among: SQL predicate over ``t``; only table rows that match it are compared.
     """
     columns = [c for c in rows.columns if c != GONE]
     if not log.exists(path):
         kept = rows.where(f"NOT {GONE}").drop(GONE) if GONE in rows.columns else rows
         append(kept, path, transaction)
         return
-    told = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
+    values = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
     with signed(rows.sparkSession, transaction):
         into = DeltaTable.forPath(rows.sparkSession, str(path)).alias("t")
         same_key = " AND ".join(f"t.{quoted(k)} <=> n.{quoted(k)}" for k in keys) or "true"
@@ -173,7 +173,7 @@ def upsert(
         merge = into.merge(rows.alias("n"), same_key).withSchemaEvolution()
         if GONE in rows.columns:
             merge = merge.whenMatchedDelete(f"n.{GONE}")
-        changes = {c: v for c, v in told.items() if c not in map(quoted, keys)}
+        changes = {c: v for c, v in values.items() if c not in map(quoted, keys)}
         if changes:
             differs = None if merged else _differs(rows, keys, path)
             merge = merge.whenMatchedUpdate(condition=differs, set=_as_columns(changes))
@@ -184,7 +184,7 @@ def upsert(
 
 
 def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -> None:
-    """Deletes the table's rows (``t``) for which ``same`` holds with a row of ``keys`` (``n``)."""
+    """Delete the table's rows (``t``) for which ``same`` holds with a row of ``keys`` (``n``)."""
     if not log.exists(path):
         return
     with signed(keys.sparkSession, transaction):
@@ -194,7 +194,7 @@ def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -
 
 @contextmanager
 def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
-    """Signs the block's commits, which MERGE and DELETE take from the session alone."""
+    """Set transaction and metadata for the block's commits; MERGE and DELETE read them from the session."""
     options = {USER_METADATA: json.dumps(transaction.commit_metadata)}
     if transaction.app_id:
         options |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}

@@ -1,4 +1,4 @@
-"""What can be wrong with a table's store; each message names the table and the way out."""
+"""Errors of a table's store; each message names the table and what to do."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ class DamagedCheckpoint(RuntimeError):
 
 
 class UnusablePath(ValueError):
-    """A path that the reader of Delta logs cannot open, whatever lies there."""
+    """A path that the reader of Delta logs cannot open."""
 
     def __init__(self, path: Path) -> None:
         """Name the path and the way out."""
@@ -28,7 +28,7 @@ class DamagedTable(RuntimeError):
         super().__init__(
             f"the Delta table at {path} cannot be opened: {why}. Nothing was read or written. Where its disk "
             "is full or a file of its log was lost, put that right and run again; else `medallion reset` of "
-            "that table, and a run, make it and what is made of it anew from upstream."
+            "that table, and a run, load it and the tables downstream of it again from upstream."
         )
 
 

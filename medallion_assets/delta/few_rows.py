@@ -1,7 +1,7 @@
-"""A write of few rows that are values already, committed by ``deltalake``: no Spark job, no plan.
+"""Write a few rows of a local frame with ``deltalake``: no Spark job, no plan.
 
-Spark takes two jobs and most of a second for any commit, however few its rows. The commit is the same in all
-that anyone asks of it: rows, identifier, metadata, statistics. A second writer of the same identifier fails.
+Spark takes two jobs and most of a second for any commit, however few its rows. This commit has the same
+rows, transaction, metadata and statistics. A second writer of the same transaction fails.
 """
 
 import json
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 Mode = Literal["append", "overwrite"]
 
 PLAIN = {"changeDataFeed", "invariants", "appendOnly"}
-"""Features of a table that ask nothing of who appends to it."""
+"""Table features that an appending writer need not support."""
 
 KNOWN_PROPERTIES = {"delta.enableChangeDataFeed"}
 
 
 def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mode) -> bool:
-    """Append rows that are values, or write them in place of all that are there.
+    """Append the rows of a local frame, or overwrite the table with them.
 
     Returns:
-        False where they are no values, or the table is not there or asks for more than plain rows.
+        False where the frame is not local, the table does not exist, or it needs more than a plain append.
     """
     if not log.exists(path) or not is_local(rows) or not _is_plain(path, rows.schema):
         return False
     if transaction.committed_to(path):
         return True
     check_held()
-    told = [DeltaTransaction(transaction.app_id, transaction.version)] if transaction.app_id else None
+    txn = [DeltaTransaction(transaction.app_id, transaction.version)] if transaction.app_id else None
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
-    properties = CommitProperties(custom_metadata=metadata, app_transactions=told, max_commit_retries=0)
+    properties = CommitProperties(custom_metadata=metadata, app_transactions=txn, max_commit_retries=0)
     try:
         _save_few(rows, path, mode, properties)
     except (CommitFailedError, SchemaMismatchError):
@@ -58,7 +58,7 @@ def _save_few(rows: DataFrame, path: Path, mode: Mode, properties: CommitPropert
 
 
 def _is_plain(path: Path, schema: StructType) -> bool:
-    """Return true where the table has just these columns, and no rule or layout of its own."""
+    """Return true where the table has exactly these columns, and no constraint or layout."""
     table = log.opened(path)
     protocol, metadata = table.protocol(), table.metadata()
     features = set(protocol.writer_features or ()) | set(protocol.reader_features or ())

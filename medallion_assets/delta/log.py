@@ -1,6 +1,6 @@
-"""What a Delta table's log says, in milliseconds and without a JVM.
+"""Read a Delta table's log, in milliseconds and without a JVM.
 
-Inside of ``read_once`` every log is opened once, and read on from there where commits were added since.
+Inside ``read_once``, every log is opened once; after that, only added commits are read.
 """
 
 import json
@@ -23,14 +23,14 @@ from pyspark.sql.types import StructType
 from medallion_assets.delta.errors import DamagedTable, UnusablePath
 
 UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]|^\x00-\x1f]")
-"""In a path ``deltalake`` 1.6 decodes the first twice, and panics or fails on the others."""
+"""Characters in a path: ``deltalake`` 1.6 decodes the first twice, and panics or fails on the others."""
 
 UNSUPPORTED = "Unsupported table features"
 
 
 @dataclass(frozen=True)
 class _Logs:
-    """What was read so far: tables, what commits say of themselves, and whole log entries, by version."""
+    """The cache of ``read_once``: tables, commit infos, and whole log entries by version."""
 
     tables: dict[Path, DeltaTable] = field(default_factory=dict)
     infos: dict[tuple[Path, int], dict[str, Any]] = field(default_factory=dict)
@@ -42,9 +42,9 @@ _READ: ContextVar[_Logs | None] = ContextVar("logs read in this refresh", defaul
 
 @contextmanager
 def read_once() -> Iterator[None]:
-    """Share what the block reads of Delta logs; entries never change, and new ones are found by their name.
+    """Cache the Delta logs that the block reads; entries never change, and new ones are found by their name.
 
-    A thread of its own does not share it, unless it runs in a copy of the block's context.
+    Another thread shares the cache only where it runs in a copy of the block's context.
     """
     if _READ.get() is not None:
         yield
@@ -57,7 +57,7 @@ def read_once() -> Iterator[None]:
 
 
 def exists(path: Path) -> bool:
-    """Return true where a Delta table with at least one version stands.
+    """Return true where a Delta table with at least one version exists.
 
     Raises:
         UnusablePath: No table of this path can be opened without Spark.
@@ -70,7 +70,7 @@ def exists(path: Path) -> bool:
 
 
 def opened(path: Path, at_version: int | None = None) -> DeltaTable:
-    """Return the table to be read without Spark, as it is or was at a version.
+    """Open the table without Spark, in its newest or in a given version.
 
     Raises:
         DamagedTable: Its log cannot be read.
@@ -166,12 +166,12 @@ def spark_schema(path: Path) -> StructType:
 
 
 def rows_at(path: Path, version: int, sql: str) -> list[dict[str, Any]]:
-    """Return what a query over ``t``, the table as it was at a version, answers."""
+    """Return the rows of a query over ``t``, the table in a version."""
     return _answer(sql, {"t": opened(path, version)})
 
 
 def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
-    """Return what a query over ``t`` (the table) and further named tables answers, as dictionaries."""
+    """Return the rows of a query over ``t`` (the table) and further named tables, as dictionaries."""
     if not exists(path):
         return []
     paths = {"t": path, **registered}
@@ -185,7 +185,7 @@ def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
 
 
 def batches(path: Path, sql: str) -> Iterator[pa.RecordBatch]:
-    """Return what a query over ``t``, the table, answers, a batch of rows in memory at a time.
+    """Yield the rows of a query over ``t``, the table, one batch in memory at a time.
 
     Raises:
         DeltaError: The table has features that ``rows`` alone gets around.
@@ -208,7 +208,7 @@ def _answer(sql: str, tables: dict[str, DeltaTable]) -> list[dict[str, Any]]:
 
 
 def _copied(path: Path, folder: Path) -> DeltaTable:
-    """Return a copy of a table whose columns were widened: ``deltalake`` opens its log, but no row of it."""
+    """Return a copy of a table with widened columns, of which ``deltalake`` can open only the log."""
     table = opened(path)
     fields = json.loads(table.schema().to_json())["fields"]
     schema = pa.schema(table.schema().to_arrow()).remove_metadata()
@@ -241,10 +241,10 @@ def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
 
 
 def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
-    """Return what the commits say of themselves, newest first, as far back as the log keeps entries.
+    """Yield the ``commitInfo`` of each commit, newest first, as far back as the log keeps entries.
 
-    Read one by one: whoever asks for the newest commit of a kind stops there. ``commitInfo`` is a line of its
-    own at the head of an entry, so that the files of a large commit are not parsed.
+    Entries are read one by one, so that a caller can stop early. ``commitInfo`` is the first line of an
+    entry, so that the files of a large commit are not parsed.
 
     Args:
         path: The table.
@@ -266,7 +266,7 @@ def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, An
 
 
 def commit_metadata_of(commit: dict[str, Any]) -> dict[str, Any]:
-    """Return what a commit of ours says of itself, empty for anyone else's."""
+    """Return the engine's metadata of a commit, empty for a commit of another writer."""
     try:
         note = json.loads(commit.get("userMetadata") or "{}")
     except ValueError:

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 RESERVED = "__medallion_"
-"""How the names of the engine's own working columns begin; no column of a user's may."""
+"""Prefix of the engine's temporary columns; no column of a user may have it."""
 
 
 def quoted(name: str) -> str:
@@ -20,7 +20,7 @@ def quoted(name: str) -> str:
 
 
 def no_pattern(path: str) -> str:
-    """Return a path as Spark's readers of files take it, to whom ``{``, ``*`` and the like are a pattern."""
+    """Return a path for Spark's file readers, with ``{``, ``*`` and other pattern characters escaped."""
     return re.sub(r"([{}*?\[\]\\])", r"\\\1", path)
 
 
@@ -36,11 +36,11 @@ def among(expression: str, names: Iterable[str]) -> str:
 
 
 def of_keys(rows: DataFrame, keys: DataFrame, how: str = "left_semi") -> DataFrame:
-    """Return the rows whose values stand in ``keys``, or with ``left_anti`` those whose do not.
+    """Return the rows whose values are in ``keys``, or with ``left_anti`` the rows whose values are not.
 
     Args:
         rows: Any rows that have the columns of ``keys``.
-        keys: The columns they are told by; NULL equals NULL.
+        keys: The columns to compare; NULL equals NULL.
         how: ``left_semi`` or ``left_anti``.
     """
     named = map(quoted, keys.columns)

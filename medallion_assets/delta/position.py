@@ -42,9 +42,9 @@ def position_of(path: Path, key: str, flow: str = "") -> int:
         return -1
     table, flows = log.opened(path), newest_flows(path)
     epoch, state = _epoch(table, flows, key), flows.get(flow, {})
-    told = int(state["batch"]["position"]) if state and state.get("epoch") == epoch else -1
+    recorded = int(state["batch"]["position"]) if state and state.get("epoch") == epoch else -1
     committed = table.transaction_version(app_id(key, epoch, flow))
-    return told if committed is None else max(told, int(committed))
+    return recorded if committed is None else max(recorded, int(committed))
 
 
 def _epoch(table: DeltaTable, flows: Mapping[str, Mapping[str, Any]], key: str) -> int:

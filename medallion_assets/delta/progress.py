@@ -1,4 +1,4 @@
-"""How far a stream has come, and whether its files are whole: read from its checkpoint without a JVM."""
+"""A stream's position and the integrity of its checkpoint files, read without a JVM."""
 
 import json
 import shutil
@@ -33,10 +33,10 @@ def offset_of(checkpoint: Path, batch_id: int) -> int:
 
 
 def must_be_read_again(checkpoint: Path) -> bool:
-    """Return true where Spark asks a source once more for a version that was taken.
+    """Return true where Spark reads the version of the last micro-batch from its source again.
 
-    It asks for the last micro-batch of a checkpoint that has a single one, and finds no beginning of it where
-    that micro-batch ends inside a version: as a commit of several files leaves it.
+    Spark does so where the checkpoint has a single micro-batch, and fails to find the start of that batch
+    where it ends inside a version, as after a commit of several files.
     """
     version, index = _offset(checkpoint, 0)
     return last_number(checkpoint / "commits") == 0 and version >= 0 and index >= 0
@@ -143,9 +143,9 @@ def _is_whole(file: Path) -> bool:
 
 def _is_as_checked(file: Path) -> bool:
     checked = file.with_name(f".{file.name}.crc")
-    told, whole = checked.read_bytes() if checked.exists() else b"", file.read_bytes()
-    if not told.startswith(CHECKSUMS):
+    checksums, whole = checked.read_bytes() if checked.exists() else b"", file.read_bytes()
+    if not checksums.startswith(CHECKSUMS):
         return True
-    size = int.from_bytes(told[4:8], "big")
+    size = int.from_bytes(checksums[4:8], "big")
     pieces = (whole[at : at + size] for at in range(0, len(whole), size))
-    return told[8:] == b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
+    return checksums[8:] == b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)

@@ -1,9 +1,8 @@
-"""A quarantine taken back to where its table is: a batch counts only once the table has committed.
+"""Roll back the quarantine of a batch whose table commit is missing.
 
-A batch commits to the quarantine first and to the table last. Each of its commits on the quarantine says
-which commit of the table it belongs to and which version was there before it. Whoever dies in between leaves
-a table that knows nothing of the batch; the next writer restores the quarantine and takes the batch again,
-with whatever rules, versions and upstream there are by then.
+A batch commits to the quarantine first and to the table last. The metadata of its quarantine commits names
+the table commit they belong to and the quarantine version before them. After a crash between the two, the
+next writer restores that version and runs the batch again with the current rules, versions and upstream.
 """
 
 import json
@@ -22,7 +21,7 @@ ROLLED_BACK = "rolled_back"
 
 
 class Unfinished(NamedTuple):
-    """A batch that the quarantine has and the table has not: its identifier, and the version before it."""
+    """A batch that is in the quarantine but not in the table: its transaction, and the version before it."""
 
     app_id: str
     version: int
@@ -30,7 +29,7 @@ class Unfinished(NamedTuple):
 
 
 def unfinished(path: Path, quarantine: Path) -> Unfinished | None:
-    """Return the batch that died between quarantine and table, None where there is none; needs no JVM."""
+    """Return the batch that crashed between its two commits, None where there is none; needs no JVM."""
     found: Unfinished | None = None
     for info in log.newest_commits(quarantine):
         metadata = log.commit_metadata_of(info)
@@ -41,16 +40,16 @@ def unfinished(path: Path, quarantine: Path) -> Unfinished | None:
             done = log.committed_version(path, str(app_id)) >= int(version)
             if done or (found and found.app_id != app_id):
                 break
-            # The oldest of a batch's commits knows what was there before.
+            # The oldest of a batch's commits holds the version before the batch.
             found = Unfinished(str(app_id), int(version), metadata[BEFORE])
     return found
 
 
 def roll_back(spark: SparkSession, path: Path, quarantine: Path, run_id: str) -> bool:
-    """Take the quarantine back to the version before an unfinished batch; the caller holds the table's lease.
+    """Restore the quarantine's version before an unfinished batch; the caller holds the table's lease.
 
     Returns:
-        True where there was something to take back.
+        True where a version was restored.
     """
     found = unfinished(path, quarantine)
     if found is None:
@@ -66,7 +65,8 @@ def roll_back(spark: SparkSession, path: Path, quarantine: Path, run_id: str) ->
 
 
 FORMAT = 2
-"""Raised with every change of what commits, ledgers or quarantines hold that an older release misreads."""
+"""The lake's format. It increases with each change of commits, ledgers or quarantines that an older release
+would misread."""
 
 FILE = "_medallion.json"
 

@@ -1,7 +1,7 @@
-"""A streaming query over what is new, run to its end, and the connections Java opens for it.
+"""Run a streaming query over new rows to its end, and close the connections that Java opened for it.
 
-pyspark leaves each with a Python thread that waits on it for ever. A chain kept up runs thousands of
-queries: after 45 rounds of three there were 149 threads, and Python grew by 20 MB a minute.
+pyspark leaves a Python thread waiting for ever on each connection. A process that keeps tables up runs
+thousands of queries: after 45 rounds of three it had 149 threads, and Python grew by 20 MB a minute.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 
 class Calls:
-    """Connections by which calls of one query came in."""
+    """The connections on which Java called Python for one query."""
 
     def __init__(self, spark: SparkSession) -> None:
         """Take the session the query runs in."""
@@ -27,13 +27,13 @@ class Calls:
         self._found: dict[int, Any] = {}
 
     def note(self) -> None:
-        """Notes the connection the call under way came by; to be asked in the thread of that call."""
+        """Record the connection of the current call; must be called in the thread of that call."""
         connection = self._client.get_thread_connection()
         if connection is not None:
             self._found[id(connection)] = connection
 
     def hang_up(self) -> None:
-        """Lets the threads end that wait on them."""
+        """Shut the connections down, so that the threads that wait on them end."""
         for connection in self._found.values():
             # Not closed here: its own thread holds the stream, and closes both once it reads the end.
             with contextlib.suppress(OSError, AttributeError):
@@ -42,14 +42,14 @@ class Calls:
 
 Write = Callable[[DataFrame, int], None]
 NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
-"""Costs a micro-batch, and gives something only where windows are written when they close."""
+"""Adds a micro-batch to each run; needed only where windows are written when they close."""
 
 Trigger = Literal["availableNow", "once"]
 
 
 @dataclass(frozen=True)
 class State:
-    """What a stateful query said of itself after a micro-batch.
+    """The state metrics of a stateful query after a micro-batch.
 
     Attributes:
         watermark: ISO 8601; groups before it are closed. Empty where the query has none.
@@ -113,7 +113,7 @@ def run_streaming_query(rows: DataFrame, write: Write, query: Query) -> dict[int
 
 
 def guarded(write: Write, calls: Calls, failures: list[BaseException]) -> Write:
-    """Return what Java calls for a micro-batch; what it raises is kept, and raised to Java."""
+    """Return the function that Java calls for a micro-batch; its error is kept, and raised to Java."""
     # Java calls back in a thread of its own, which is to share what was read of logs.
     context = copy_context()
 

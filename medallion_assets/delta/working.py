@@ -1,6 +1,6 @@
-"""Names of the columns the engine adds to rows while it works on them; none of them is ever written.
+"""Names of the temporary columns that the engine adds to rows; they are never written to a table.
 
-All begin with ``RESERVED``, so that no column of a user's is one of them. Columns for rules (``_check_...``)
+All begin with ``RESERVED``, so that they differ from every user column. Columns for rules (``_check_...``)
 are public, and so are the reader's ``_raw`` and ``_reason``: a landing field of these names is rescued.
 """
 
@@ -26,11 +26,11 @@ NTH = f"{RESERVED}nth"
 OUTCOME = f"{RESERVED}outcome"
 PLACE = f"{RESERVED}place"
 REPEATED = f"{RESERVED}repeated"
+IS_STATE = f"{RESERVED}is_state"
 ROW_ID = f"{RESERVED}row_id"
 SINCE = f"{RESERVED}since"
 STATE = f"{RESERVED}state"
 STEP = f"{RESERVED}step"
-STOOD = f"{RESERVED}stood"
 TEXT = f"{RESERVED}text"
 THEN = f"{RESERVED}then"
 TRUNCATED = f"{RESERVED}truncated"

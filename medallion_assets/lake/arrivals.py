@@ -1,4 +1,4 @@
-"""Landing files on their way in and out: added to the ledger, counted again, and taken away."""
+"""Landing files: add them to the ledger, count them again, and clean them up."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ LOOKED = "looked.json"
 
 
 def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None:
-    """Lets discovery add new landing files to the ledger, where the table reads any, or these again."""
+    """Add a bronze table's new landing files to its ledger, or given files again."""
     if table.source and not is_filled(table, lake):
         folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
         register(_reader(table, lake), lake.state(table, READERS))
@@ -53,7 +53,7 @@ def last_pass(table: Table, lake: Lake) -> float:
 
 
 def take_away(table: Table, lake: Lake) -> None:
-    """Lets a source that cleans up move or delete what every table that reads it has committed.
+    """Run ``clean_source``: move or delete the landing files that every reading table has committed.
 
     A declared table that never ran is a reader, too, of whichever pipeline it is.
     """

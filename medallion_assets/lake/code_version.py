@@ -28,7 +28,7 @@ PARTS = (
     "its keys or output mode",
     "its inputs or their schema",
 )
-"""What a code version is made of, in the order of its parts."""
+"""The parts of a code version, in their order."""
 
 
 def code_version(table: Table) -> str:

@@ -60,7 +60,7 @@ def events_of(lake: Lake) -> Path:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waited for a table when a refresh began.
+    """The upstream rows that were waiting for a table when a refresh began.
 
     Attributes:
         seconds: Since the oldest of it landed, or was committed upstream; 0 where nothing waited.
@@ -73,7 +73,7 @@ class Backlog:
 
 
 def backlog(table: Table, lake: Lake) -> Backlog | None:
-    """Return what a table has not taken of its upstream, read from logs; None where they cannot be read."""
+    """Return a table's backlog upstream, read from logs; None where the logs cannot be read."""
     try:
         return _backlog(table, lake)
     except Exception as problem:
@@ -105,7 +105,7 @@ def _added(upstream: Path, after: int, newest: int) -> Iterator[tuple[float, int
 
 @dataclass(frozen=True)
 class Work:
-    """What a refresh did: its batches, its time, what waited for it, and the error it ended with."""
+    """The result of a refresh: its batches, its duration, its backlog, and its error."""
 
     batches: Sequence[Batch]
     seconds: float
@@ -113,17 +113,17 @@ class Work:
     error: BaseException | None = None
 
 
-def told_of(lake: Lake, table: Table, run_id: str, work: Work) -> None:
-    """Append what a refresh did; what did nothing is not told. An error here is logged, and no more.
+def append_event(lake: Lake, table: Table, run_id: str, work: Work) -> None:
+    """Append the event of a refresh that wrote batches or failed. An error while appending is only logged.
 
-    Of an error only its kind is told: its words may hold a value of a row.
+    Of the refresh's error only the kind is written: its message may hold a value of a row.
     """
     if not work.batches and work.error is None:
         return
     try:
         rows = list(_rows(lake, table, run_id, work))
-        told = pa.Table.from_pylist(rows, COLUMNS)
-        write_deltalake(str(events_of(lake)), told, mode="append", partition_by=["day"])
+        events = pa.Table.from_pylist(rows, COLUMNS)
+        write_deltalake(str(events_of(lake)), events, mode="append", partition_by=["day"])
     except Exception as problem:
         logging.getLogger(__name__).warning("the event log was not written: %s", problem)
 
@@ -146,18 +146,18 @@ def _rows(lake: Lake, table: Table, run_id: str, work: Work) -> Iterator[dict[st
     } | {name: sum(getattr(b, of) for b in work.batches) for name, of in COUNTS.items()}  # fmt: skip
 
 
-def let_go_of_old(lake: Lake) -> None:
-    """Delete events that are older than the setting ``events_days``, and put the small files together.
+def delete_old_events(lake: Lake) -> None:
+    """Delete events that are older than the setting ``events_days``, and compact the small files.
 
-    A damaged log is told of, and no more: a table's upkeep does not wait for it.
+    An error, as of a damaged log, is only logged, so that the upkeep of a table continues.
     """
     try:
-        _let_go_of_old(lake, events_of(lake))
+        _delete_old_events(lake, events_of(lake))
     except Exception as problem:
         logging.getLogger(__name__).warning("%s was not tidied: %s", events_of(lake), problem)
 
 
-def _let_go_of_old(lake: Lake, path: Path) -> None:
+def _delete_old_events(lake: Lake, path: Path) -> None:
     if not log.exists(path):
         return
     first = datetime.now(timezone.utc).date() - timedelta(days=lake.settings.events_days)

@@ -1,4 +1,4 @@
-"""Tables that loads from notebooks fill, as verbs take them: each remembers what it was last loaded from."""
+"""Tables that notebook loads fill, as declared tables for operations; each stores its last source."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from medallion_assets.sources.load_target import LOADED_FROM, LoadTarget, NamedT
 
 
 def as_loaded(files: DataFrame) -> DataFrame:
-    """Records as they were loaded by a notebook."""
+    """Records that a notebook loaded."""
     return files
 
 
 @dataclass(frozen=True)
 class LoadedLake(Lake):
-    """The lake as a table of loads lies in it: its ledger and schema versions are beside its checkpoint.
+    """The lake for a table of notebook loads: its ledger and schema versions are beside its checkpoint.
 
     Attributes:
         target: Where the table was last loaded from, and what belongs to it.

@@ -1,4 +1,4 @@
-"""Where everything of a table lies below the lake, and the one writer it has."""
+"""The paths of a table in the lake, and the lease of its one writer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Lake:
         return self.root / table.pipeline / table.layer / table.name
 
     def histories(self, table: Table) -> list[Path]:
-        """The tables whose commits tell what was done to this one, oldest first."""
+        """The Delta tables that hold the commits of this table's batches, oldest first."""
         return [self.path(table)]
 
     def quarantine(self, table: Table) -> Path:

@@ -1,7 +1,7 @@
 """Where a table is: its epoch, its position upstream, and the versions of its static inputs.
 
-Every commit of a table names them, so that nothing else has to be kept: a batch that dies before its commit
-has done nothing, and is taken again with the versions there are by then.
+Every commit of a table holds them, so that no other record is needed: a batch that crashes before its commit
+has no effect, and runs again with the versions that are current then.
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed, copied
 
 STATE = "stream_state.json"
-"""Beside the checkpoint: what Spark said of the state after the newest batch, for people to read."""
+"""A file beside the checkpoint with Spark's state metrics after the newest batch."""
 
 
 FULL_REFRESH = "full_refresh"
@@ -40,8 +40,8 @@ def position(table: Table, lake: Lake) -> int:
 
 def newest_batch(table: Table, lake: Lake) -> Batch | None:
     """Return the table's (or flow's) newest committed batch, None where there is none."""
-    batch, told = newest(lake.path(table), table.flow), lake.state(table, STATE)
-    state = read_json(told) if batch and table.stateful else None
+    batch, file = newest(lake.path(table), table.flow), lake.state(table, STATE)
+    state = read_json(file) if batch and table.stateful else None
     if batch is None or state is None or state.pop("position") != batch.position:
         return batch
     return replace(batch, **state)
@@ -105,7 +105,7 @@ def transaction(
 
 
 HELD_AT = "/quarantine"
-"""Under this name: the version of the table's quarantine."""
+"""The key of the quarantine's version among the static versions."""
 
 
 def batch_versions(table: Table, lake: Lake, quarantine: int | None) -> dict[str, int]:
@@ -122,10 +122,10 @@ def batch_versions(table: Table, lake: Lake, quarantine: int | None) -> dict[str
 
 
 def current_static_versions(table: Table, lake: Lake) -> dict[str, int]:
-    """Return the version of each static input that rows meet now: the newest, or the one followed so far.
+    """Return the version of each static input to join rows with: the newest, or the one followed so far.
 
-    The rows of a table that follows a static input are as one version of it has them. New rows meet the
-    same version, or a change of it could not be told from what is there.
+    All rows of a table that follows a static input are joined with the same version of it. New rows are
+    joined with that version too, so that a later change is found for all of them.
     """
     found = {name: log.version(lake.path(t)) for name, t in table.statics.items()}
     return {name: v for name, v in found.items() if v is not None} | followed_statics(table, lake)
@@ -137,11 +137,11 @@ def followed_statics(table: Table, lake: Lake) -> dict[str, int]:
     if not wanted or not log.exists(lake.path(table)):
         return {}
     last, number = newest_batch(table, lake), epoch(table, lake)
-    told = dict(last.statics) if last else {}
+    taken = dict(last.statics) if last else {}
     for name in wanted:
         app = static_app_id(table.key, number, name, table.flow)
-        told[name] = max(told.get(name, -1), log.committed_version(lake.path(table), app))
-    return {name: told[name] for name in wanted if told[name] >= 0}
+        taken[name] = max(taken.get(name, -1), log.committed_version(lake.path(table), app))
+    return {name: taken[name] for name in wanted if taken[name] >= 0}
 
 
 def last_static_versions(table: Table, lake: Lake) -> dict[str, int]:

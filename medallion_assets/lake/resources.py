@@ -1,4 +1,4 @@
-"""What a lake's own runs and loads made, file by file: what ``resources`` shows and ``cleanup`` removes.
+"""The files that a lake's runs and loads made, which ``resources`` shows and ``cleanup`` removes.
 
 A file counts as made here by where it lies and what it is; every other file, and every link, is somebody
 else's. No link is followed.
@@ -40,7 +40,7 @@ KINDS = ("table", "quarantine", "landing", "simulated landing", "checkpoint", "b
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that lies in a lake or was made by it.
+    """A table, quarantine, file or folder in a lake, or one that its loads made elsewhere.
 
     Attributes:
         kind: One of ``KINDS``.
@@ -65,7 +65,7 @@ class Resource:
 
 
 def resources_of(lake: Lake) -> list[Resource]:
-    """Return what lies in a lake and its landing zones, and what its loads keep elsewhere."""
+    """Return the resources in a lake and its landing zones, and those of its loads elsewhere."""
     places: dict[tuple[str, str, str], list[str]] = {}
     known: dict[tuple[str, ...], bool] = {}
     for path in _files(lake.root, passes=(USERS, WRITERS)):
@@ -96,7 +96,7 @@ def _files(folder: Path, passes: tuple[str, ...] = ()) -> Iterator[Path]:
 
 
 def _belongs(root: Path, parts: tuple[str, ...], known: dict[tuple[str, ...], bool]) -> tuple[str, str, int]:
-    """Return a file's kind, what it belongs to, and how many parts of its path name that."""
+    """Return a file's kind, its resource, and how many parts of its path name the resource."""
     foreign = (NOT_OURS, "/".join(parts), 0)
     if parts[0] in OF_LAKE:
         return OF_LAKE[parts[0]], parts[0], 1
@@ -108,8 +108,8 @@ def _belongs(root: Path, parts: tuple[str, ...], known: dict[tuple[str, ...], bo
         return OF_ENGINE[area], "/".join((pipeline, *parts[2:depth])), depth
     user, table = _bad_records(parts)
     if table:
-        mine = (user, table.split(".")[0]) == (user_of(root), pipeline)
-        return ("bad records", "/".join(parts[:-2]), len(parts) - 2) if mine else foreign
+        is_own = (user, table.split(".")[0]) == (user_of(root), pipeline)
+        return ("bad records", "/".join(parts[:-2]), len(parts) - 2) if is_own else foreign
     if "_delta_log" not in below and not OF_DELTA.fullmatch(parts[-1]):
         return foreign
     place = parts[:3]
@@ -179,9 +179,9 @@ def _simulated(zone: Path) -> set[Path]:
     """Return the files of a pipeline's landing zones that are as ``medallion land`` wrote them."""
     file = zone / SIMULATED
     lines = file.read_text("utf-8").splitlines() if LOCAL.stat(str(file)) else []
-    told = {(zone / name, digest) for digest, name in (line.split(" ", 1) for line in lines)}
-    there = {(path, sha256(path.read_bytes()).hexdigest()) for path, _ in told if path.is_file()}
-    return {path for path, _ in told & there} | {file}
+    written = {(zone / name, digest) for digest, name in (line.split(" ", 1) for line in lines)}
+    there = {(path, sha256(path.read_bytes()).hexdigest()) for path, _ in written if path.is_file()}
+    return {path for path, _ in written & there} | {file}
 
 
 def _rows(kind: str, folder: str, paths: list[str]) -> int | None:

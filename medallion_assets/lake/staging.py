@@ -1,4 +1,4 @@
-"""A place where a batch is written first, to be judged before anyone can read it."""
+"""A staging folder: a batch is written there first and checked before it is published."""
 
 import shutil
 import uuid
@@ -17,11 +17,11 @@ from medallion_assets.lake.paths import Lake
 
 @dataclass(frozen=True)
 class StagedLake(Lake):
-    """The lake with one table and its quarantine elsewhere; all others as they are.
+    """A lake in which one table and its quarantine are in a staging folder.
 
     Attributes:
         key: The table's.
-        turn: Names the place. Spark remembers tables by path: none is used twice.
+        turn: The folder's name. Spark caches tables by path, so that no name is used twice.
     """
 
     key: str
@@ -36,7 +36,7 @@ class StagedLake(Lake):
         return self._staged(table, super().quarantine(table))
 
     def histories(self, table: Table) -> list[Path]:
-        """The tables whose commits tell what was done: the table's own, then the staged one's."""
+        """The tables with the batches' commits: the table's own, then the staged one's."""
         return [Lake.path(self, table), self.path(table)]
 
     def place(self, table: Table) -> Path:

@@ -176,8 +176,8 @@ def _problems(table: Table, lake: Lake) -> Iterator[str]:
     lacks = log.exists(path) and not books.holds and not died
     if lacks:
         yield _of_books(table, lake, books)
-    told = lacks and not table.row_count_column
-    by_hand = [made for made in _by_hand(table, lake) if made[1] != "DELETE" or not told]
+    is_reported = lacks and not table.row_count_column
+    by_hand = [made for made in _by_hand(table, lake) if made[1] != "DELETE" or not is_reported]
     for version, operation in by_hand[:1]:
         yield f"version {version} was written by hand ({operation}), not by a run: run full_refresh"
 
@@ -189,23 +189,23 @@ def _has_other_state(table: Table, lake: Lake) -> bool:
 
 
 def _of_books(table: Table, lake: Lake, books: Balance) -> str:
-    """Return why the books do not hold, as far as logs tell, and the verb that mends it."""
+    """Return why the table is out of balance, as far as the logs show, and the verb that repairs it."""
     words, made = f"its books do not hold ({books})", hand_made(table, lake)
-    anew = "" if table.source else ", else full_refresh"
+    or_refresh = "" if table.source else ", else full_refresh"
     if not table.row_count_column and made and explains(made, books):
         first = made[0]
         return (
             f"{words}, since version {first.version} was written by hand ({first.operation}): run "
-            f"accept_changes --why ... where that was meant{anew}"
+            f"accept_changes --why ... where that was meant{or_refresh}"
         )
     again = "which names the files, then reprocess them" if table.source else "then full_refresh"
     return f"{words}: run audit, {again}"
 
 
 def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
-    """Return the commits by hand that no verb has made good, newest first."""
+    """Return the commits by hand that no verb has replaced or accepted, newest first."""
     if table.source:
-        # Bronze holds what landed; its books tell of rows that went.
+        # Bronze holds the landed records; its balance shows removed rows.
         return []
     # A full refresh has replaced what was written before it.
     refresh, path = last_full_refresh(table, lake), lake.path(table)
@@ -232,8 +232,8 @@ def days_left(upstream: Path, needed: int) -> float | None:
     entry = upstream / "_delta_log" / f"{needed:020d}.json"
     if not entry.exists():
         return None
-    told = log.properties(upstream).get(KEPT, UNLESS_SAID).lower()
-    kept = sum(float(number) * SECONDS_OF[unit] for number, unit in SPAN.findall(told))
+    retention = log.properties(upstream).get(KEPT, UNLESS_SAID).lower()
+    kept = sum(float(number) * SECONDS_OF[unit] for number, unit in SPAN.findall(retention))
     return round((kept - (time.time() - entry.stat().st_mtime)) / 86400, 1)
 
 

@@ -125,13 +125,13 @@ def _put_back(table: Table, lake: Lake, spark: SparkSession, then: int, held: in
     run_id, path, quarantine = uuid.uuid4().hex, lake.path(table), lake.quarantine(table)
     roll_back(spark, path, quarantine, run_id)
     flows, number = newest_flows(path, then), epoch(table, lake) + 1
-    told = {flow: {**state, "epoch": number, "checkpoint": ""} for flow, state in flows.items()}
+    restored = {flow: {**state, "epoch": number, "checkpoint": ""} for flow, state in flows.items()}
     metadata = {
         "run_id": run_id,
         "table": table.key,
         UNDO: then,
         "epoch": number,
-        FLOWS: told,
+        FLOWS: restored,
         "flow": "undo",
     }
     at = int(flows[""]["batch"]["position"])

@@ -37,7 +37,7 @@ def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbR
     """
     reached = [table, *tables_downstream(table)]
     folders = [path for each in reached for path in _folders(each, lake, request.landing) if path.exists()]
-    told = {"removed": [str(path) for path in folders]}
+    details = {"removed": [str(path) for path in folders]}
     if not folders:
         return VerbResult(table.key, "nothing to delete: the table and its state do not exist")
     for each in [] if request.dry_run else reached:
@@ -48,7 +48,7 @@ def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbR
     words = f"{many(len(folders), 'folder')} {word} deleted, of {', '.join(t.key for t in reached)}"
     words += "" if request.landing else "; landing files are kept, and the next run loads them again"
     changes = "tables, quarantines, ledgers and checkpoints"
-    return VerbResult(table.key, words, "", changes, downstream_of(table), True, told)
+    return VerbResult(table.key, words, "", changes, downstream_of(table), True, details)
 
 
 def _folders(table: Table, lake: Lake, landing: bool) -> Iterator[Path]:

@@ -38,8 +38,8 @@ def refreshed(table: Table, lake: Lake, done: Refresh) -> Metadata:
         "micro_batches": len(done.batches),
         "seconds": round(done.seconds, 2),
     }
-    if told := query_warnings(table, lake):
-        shown["query_warnings"] = dg.MetadataValue.md("\n".join(f"- {words}" for words in told))
+    if messages := query_warnings(table, lake):
+        shown["query_warnings"] = dg.MetadataValue.md("\n".join(f"- {words}" for words in messages))
     if done.skipped:
         shown["skipped"] = done.skipped
     if done.batches:
@@ -131,15 +131,15 @@ def lineage(table: Table) -> str:
 
 
 def _terms(read: Read) -> str:
-    """Return what a reader is told of an input: how it is joined, how late its rows may come."""
-    told = {
+    """Return the terms of an input for the description: how it is joined, how late its rows may come."""
+    terms = {
         "joined by": ", ".join(read.on),
         "without a match": read.unmatched,
         "one row a": ", ".join(read.unique_by),
         "by": read.event_time,
         "late after": read.watermark,
     }
-    words = [f"{key} {value}" for key, value in told.items() if value]
+    words = [f"{key} {value}" for key, value in terms.items() if value]
     words += ["followed when it changes"] if read.follow else []
     return f" ({'; '.join(words)})" if words else ""
 

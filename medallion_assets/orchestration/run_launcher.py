@@ -1,7 +1,7 @@
-"""Starts runs as Dagster does by itself, and tells whether the process of one is still there.
+"""Start runs as Dagster's default launcher does, and check whether the process of a run still exists.
 
-Dagster's own launcher cannot say so: after a power cut, or an out-of-memory kill of the whole service, a run
-stood as started for ever, its pipeline's sensor waited for it, and its table's slot was never free again.
+Dagster's own launcher has no such check: after a power cut, or an out-of-memory kill of the whole service, a
+run stays in status "started", its pipeline's sensor waits for it, and its table's slot is never released.
 """
 
 import socket

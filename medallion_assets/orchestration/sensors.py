@@ -150,8 +150,8 @@ def requested(
             "when a file lands; the last run's log says what to mend."
         )
     # Of the cursor, never of the clock: a tick that died before its cursor was stored requests the same run.
-    told = [f"{n.table.key} {versions[n.table.key]} {n.arrived}" for n in found]
-    key = hashlib.sha256("\n".join([str(before.count), *told]).encode()).hexdigest()
+    states = [f"{n.table.key} {versions[n.table.key]} {n.arrived}" for n in found]
+    key = hashlib.sha256("\n".join([str(before.count), *states]).encode()).hexdigest()
     request = dg.RunRequest(run_key=key, tags={"medallion/arrived": _words(found)[:250]})
     return dg.SensorResult(
         run_requests=[request],

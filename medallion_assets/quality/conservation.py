@@ -1,8 +1,8 @@
-"""Conservation: what came in equals what stands in the table, in its quarantine, and what was counted out.
+"""Conservation: incoming rows equal the rows in the table, in its quarantine, and counted as removed.
 
 The two sides never come from one source. For bronze, what discovery counted in the files outside
 Spark is held against Delta commits; for silver, upstream's commits against this table's; for an
-aggregate, upstream's commits against the rows its groups say they stand for.
+aggregate, upstream's commits against the row counts of its groups.
 """
 
 from collections import Counter
@@ -23,13 +23,13 @@ from medallion_assets.sources.quarantine import LATE, QUERY, REPLAYED, held_rows
 
 @dataclass(frozen=True)
 class HandMade:
-    """A commit that is not the table's own.
+    """A commit that no run of the table wrote.
 
     Attributes:
         where: ``table`` or ``quarantine``.
         version: Of that Delta table.
-        operation: What Delta calls it, as ``DELETE``.
-        removed: Rows it took out; negative where it put some in.
+        operation: Delta's name of it, such as ``DELETE``.
+        removed: Rows it removed; negative where it added some.
     """
 
     where: str
@@ -38,12 +38,12 @@ class HandMade:
     removed: int
 
     def __str__(self) -> str:
-        """Return it as a line to read."""
+        """Return the commit as one line of text."""
         return f"{self.operation} in version {self.version} of the {self.where} ({self.removed} rows fewer)"
 
 
 def hand_made(table: Table, lake: Lake) -> list[HandMade]:
-    """Return the commits by others that changed how many rows table or quarantine hold, or changed rows."""
+    """Return the commits by hand that changed rows, or the row count, of table or quarantine."""
     places = {"table": lake.path(table), "quarantine": lake.quarantine(table)}
     return [made for where, path in places.items() for made in _in_log(where, path)]
 
@@ -56,14 +56,14 @@ def _in_log(where: str, path: Path) -> Iterator[HandMade]:
         try:
             removed = log.row_count(path, version - 1) - log.row_count(path, version)
         except DamagedTable:
-            # Its log is cleaned up to here.
+            # Delta has cleaned up the log up to this version.
             continue
         if removed or operation in ("UPDATE", "MERGE"):
             yield HandMade(where, version, operation, removed)
 
 
 def explains(made: Collection[HandMade], books: "Balance") -> bool:
-    """Return true where commits by hand removed (or added) as many rows as the books lack (or have more)."""
+    """Return true where commits by hand removed (or added) as many rows as are missing (or too many)."""
     removed, total = sum(change.removed for change in made), books.by_hand + books.missing
     return min(0, removed) <= total <= max(0, removed)
 
@@ -74,7 +74,7 @@ class Balance:
 
     Attributes:
         incoming: Records in the files taken, or rows upstream committed up to the table's position.
-        rows, quarantined, duplicates, dropped: What they became.
+        rows, quarantined, duplicates, dropped: The same records by outcome.
         expanded: Rows beyond one for each upstream row, where the query may give many.
         by_hand: Rows removed by hand, as a person accepted (``accept_changes``).
         waiting: Rows in windows that are still open, and so not written yet.
@@ -94,7 +94,7 @@ class Balance:
 
     @property
     def missing(self) -> int:
-        """Records that came in and are nowhere; negative where rows were made from nothing."""
+        """Incoming records that are not accounted for; negative where there are more rows than records."""
         there = self.rows + self.quarantined + self.duplicates + self.dropped + self.waiting + self.by_hand
         return self.incoming + self.expanded - there
 
@@ -127,7 +127,7 @@ def balance(table: Table, lake: Lake) -> Balance:
     return Balance(
         table.key,
         incoming(table, lake) - missing,
-        # A row of a changing dimension stands for many events, a deleted key for none: they were counted.
+        # A row of a changing dimension combines many events, and a deleted key has no row: use the count.
         (last.total_applied if last else 0) if table.scd else log.row_count(lake.path(table)),
         held_rows(lake.quarantine(table)),
         last.total_duplicates if last else 0,
@@ -164,7 +164,7 @@ def _of_all_flows(table: Table, lake: Lake) -> Balance:
 
 
 def incoming(table: Table, lake: Lake) -> int:
-    """Return what the table has been given so far, by its position in the log upstream."""
+    """Return the number of records up to the table's position in the upstream log."""
     version, upstream = position(table, lake), lake.upstream_log(table)
     if version < 0 or not log.exists(upstream):
         return 0

@@ -1,4 +1,4 @@
-"""What a table's query makes of upstream's rows, with its static inputs as they are pinned."""
+"""Apply a table's query to upstream's rows, with its static inputs in fixed versions."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,10 +19,10 @@ from medallion_assets.quarantine.repairs import as_text, mended, text_columns
 from medallion_assets.session.frames import each, of_plan, seq
 
 NAMED = 5
-"""Repeated keys named in a message: enough to find them."""
+"""The number of repeated keys in a message."""
 
 STATIC_KEY = "medallion.static_key"
-"""Metadata of a static input's key column, by which a condition on it is known in Spark's plan."""
+"""Metadata key of a static input's key column, which marks conditions on it in Spark's plan."""
 
 
 def derived(
@@ -34,19 +34,19 @@ def derived(
 ) -> DataFrame:
     """Return the query's rows; for a static input with a rule, ``_check_<input>_matched`` BOOLEAN besides.
 
-    Where one upstream row may give many, ``_check_source_row`` STRING says which: a hash of its text, so
-    that rows of the same text, of which the query gives the same, share it.
+    With ``rows_out="many"``, ``_check_source_row`` STRING identifies the upstream row: a hash of its text.
+    Upstream rows with equal text share the hash, and the query gives the same rows for each.
 
     Args:
         rows: Upstream's columns.
         table: The table.
         lake: Where its inputs are.
         static_versions: The version of each static input.
-        repairs: What stands in for rows that were refused and mended (``repairs.in_force``).
+        repairs: The repaired rows that replace refused ones (``repairs.in_force``).
 
     Raises:
-        RepeatedKeys: A static input names several rows by its ``unique_by``, and says ``fail``.
-        SourceRowLost: A query that may give many rows for one drops the column that says which.
+        RepeatedKeys: A static input has several rows for a key of ``unique_by``, with ``repeated="fail"``.
+        SourceRowLost: A query with ``rows_out="many"`` drops ``_check_source_row``.
     """
     spark = rows.sparkSession
     source = rows.withColumn(SOURCE_ROW, F.md5(as_text(rows))) if table.rows_out == "many" else rows
@@ -71,10 +71,10 @@ def derived(
     if table.rows_out == "many" and SOURCE_ROW not in made.columns:
         raise SourceRowLost(table.key, SOURCE_ROW)
     made = mended(made, repairs, identity_of(text_columns(made), rows.columns, table.recomputed_by))
-    return with_matches_told(made, table, lake, static_versions, spark)
+    return with_matches_marked(made, table, lake, static_versions, spark)
 
 
-def with_matches_told(
+def with_matches_marked(
     made: DataFrame, table: Table, lake: Lake, static_versions: Mapping[str, int], spark: SparkSession
 ) -> DataFrame:
     """Return rows with ``_check_<input>_matched`` BOOLEAN for each static input with a rule."""
@@ -98,7 +98,7 @@ def _unique(whole: DataFrame, read: Read, table: Table) -> DataFrame:
 
 def _last_landed(whole: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     landed = [F.col(c).desc() for c in ("_source_modified_at", "_batch_id") if c in whole.columns]
-    # The row's own hash ends every tie the same way in every replay.
+    # The row's hash breaks ties in the same way in every replay.
     order = [*landed, F.xxhash64(*(F.col(quoted(c)) for c in whole.columns))]
     turn = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
     return whole.withColumn(working.TURN, turn).where(f"{working.TURN} = 1").drop(working.TURN)
@@ -107,7 +107,7 @@ def _last_landed(whole: DataFrame, keys: tuple[str, ...]) -> DataFrame:
 def _knowing_all(whole: DataFrame, rows: DataFrame, read: Read) -> DataFrame:
     """Add the keys the static rows lack, with NULL for all else, so that no join loses a row.
 
-    A key with NULL is always lacking: of the static rows none with such a key is left.
+    Static rows with NULL in the key are removed, so that a NULL key is always among the added ones.
     """
     wanted = rows.select(*read.on).distinct()
     whole = whole.where(" AND ".join(f"{quoted(c)} IS NOT NULL" for c in read.on))
@@ -119,7 +119,7 @@ def _knowing_all(whole: DataFrame, rows: DataFrame, read: Read) -> DataFrame:
 
 
 def _null_keys_met(made: DataFrame) -> DataFrame:
-    """Return the query's rows with ``<=>`` for ``=`` on a static key: NULL meets the row added for it."""
+    """Return the query's rows with ``<=>`` for ``=`` on a static key: NULL joins the row added for it."""
     plan = made._jdf.queryExecution().analyzed()
     met = _null_safe(plan, made.sparkSession)
     made = made if met is plan else of_plan(met, made.sparkSession)

@@ -1,4 +1,4 @@
-"""Judges the rows of a micro-batch in one pass: good, quarantined, duplicate, dropped.
+"""Judge the rows of a micro-batch in one pass: good, quarantined, duplicate, dropped.
 
 Frames out carry the query's columns and then ``working.BROKEN`` ARRAY<STRING> (names of the rules broken)
 and ``working.OUTCOME`` STRING (``good``, ``quarantine``, ``drop`` or ``duplicate``).
@@ -17,16 +17,17 @@ from medallion_assets.declare.expectations import Expectation
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import working
 from medallion_assets.delta.names import of_keys, quoted
-from medallion_assets.quality.history import with_ties_told
+from medallion_assets.quality.history import with_ties_marked
 from medallion_assets.session.frames import is_local
 
 GOOD = f"{working.OUTCOME} = 'good'"
 
 
 def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: DataFrame | None) -> DataFrame:
-    """Marks good rows whose key stands already, or stands earlier in the batch.
+    """Mark as duplicates the good rows whose key is in the table already or comes earlier in the batch.
 
-    The earliest wins: by batch and by the source file's time where the rows carry them, by arrival else.
+    The earliest row of a key is kept: by batch and source file time where the rows have them, else by
+    arrival.
     """
     keys = [F.col(key) for key in names]
     by_key = Window.partitionBy(F.expr(GOOD), *keys).orderBy(*arrival(marked))
@@ -37,31 +38,33 @@ def without_duplicates(marked: DataFrame, names: tuple[str, ...], existing: Data
         numbered = numbered.withColumn(
             working.REPEATED, F.expr(f"{working.REPEATED} OR {working.HELD} IS NOT NULL")
         )
-    return _told(numbered, marked.columns)
+    return _with_duplicates(numbered, marked.columns)
 
 
 def arrival(rows: DataFrame) -> list[Column]:
-    """Return what orders rows as they came: by batch and by file where they carry them, as read else."""
+    """Return the columns that order rows by arrival: batch and file where known, else the reading order."""
     known = [F.col(c) for c in ("_batch_id", "_source_modified_at", "_source_file") if c in rows.columns]
     return [*known, F.monotonically_increasing_id()]
 
 
 def without_near_duplicates(marked: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
-    """Marks good rows that come within the horizon after one of their key that is kept.
+    """Mark as duplicates the good rows that come within ``unique_within`` after a kept row of their key.
 
-    Rows that come in the order of their time are kept the same, however they are cut into batches.
+    For rows that arrive in the order of their time, the result does not depend on the batch boundaries.
     """
     rows = marked.withColumn(working.REPEATED, F.lit(False))
     if existing is not None:
-        rows = _near_those_that_stand(rows, table, existing)
+        rows = _near_existing(rows, table, existing)
     time, keys = F.col(table.unique_over), [F.col(key) for key in table.unique_by]
-    mine = [F.expr(f"{GOOD} AND NOT {working.REPEATED}"), *keys]
-    times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*mine)))
-    alone = F.row_number().over(Window.partitionBy(*mine, time).orderBy(F.monotonically_increasing_id())) == 1
+    peers = [F.expr(f"{GOOD} AND NOT {working.REPEATED}"), *keys]
+    times = F.array_sort(F.collect_list(time).over(Window.partitionBy(*peers)))
+    alone = (
+        F.row_number().over(Window.partitionBy(*peers, time).orderBy(F.monotonically_increasing_id())) == 1
+    )
     kept = F.array_contains(_far_apart(times, table.unique_within), time) & alone
-    # A row without a time is near none.
+    # A row without a time is never a duplicate.
     repeated = F.col(working.REPEATED) | ~F.coalesce(kept, F.lit(True))
-    return _told(rows.withColumn(working.REPEATED, repeated), marked.columns)
+    return _with_duplicates(rows.withColumn(working.REPEATED, repeated), marked.columns)
 
 
 def _far_apart(times: Column, horizon: str) -> Column:
@@ -75,54 +78,53 @@ def _far_apart(times: Column, horizon: str) -> Column:
     return F.aggregate(times, F.filter(times, lambda _: F.lit(False)), and_next)
 
 
-def _near_those_that_stand(numbered: DataFrame, table: Table, existing: DataFrame) -> DataFrame:
-    """Marks the rows that have one of their key in the table within the horizon, before or after."""
+def _near_existing(numbered: DataFrame, table: Table, existing: DataFrame) -> DataFrame:
+    """Mark the rows for which the table has a row of the same key within the horizon, before or after."""
     time, horizon = F.col(table.unique_over), F.expr(f"INTERVAL {table.unique_within}")
     then = F.col(working.THEN)
     held = existing.select(*(F.col(k).alias(f"{working.HELD}_{k}") for k in table.unique_by),
                            F.col(table.unique_over).alias(working.THEN))  # fmt: skip
-    # As text: a time would come in the zone of the machine, where an hour of autumn is there twice.
+    # As text: Python would get the time in the machine's zone, where one hour in autumn occurs twice.
     first = numbered.agg(F.min(time).cast("string")).first()
     if first is None or first[0] is None:
         return numbered
-    # The table's files say from when to when they hold rows: older ones are not opened.
+    # File statistics let Delta skip the files that hold only older rows.
     kind = numbered.select(time).schema[0].dataType
     held = held.where(then >= F.lit(first[0]).cast(kind) - horizon)
     near = (then + horizon >= time) & (then - horizon <= time)
     for key in table.unique_by:
         near = near & (F.col(key) == F.col(f"{working.HELD}_{key}"))
-    stands = numbered.join(held, near, "left_semi").withColumn(working.REPEATED, F.lit(True))
-    return stands.unionByName(numbered.join(held, near, "left_anti"))
+    duplicates = numbered.join(held, near, "left_semi").withColumn(working.REPEATED, F.lit(True))
+    return duplicates.unionByName(numbered.join(held, near, "left_anti"))
 
 
-def _told(numbered: DataFrame, columns: list[str]) -> DataFrame:
+def _with_duplicates(numbered: DataFrame, columns: list[str]) -> DataFrame:
     outcome = F.when(F.expr(f"{GOOD} AND {working.REPEATED}"), F.lit("duplicate")).otherwise(
         F.col(working.OUTCOME)
     )
     return numbered.withColumn(working.OUTCOME, outcome).select(*(F.col(quoted(c)) for c in columns))
 
 
-def with_repeats_told(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
-    """Return rows with ``_check_<rule>`` for each rule of ``one_each``: false where its values stand already.
+def with_repeats_marked(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
+    """Return rows with ``_check_<rule>`` BOOLEAN for each rule of ``one_each``: false where values repeat.
 
-    They stand in the table, or in a row of the batch that no other rule finds fault with and came first.
+    They repeat values of the table, or of the first row of the batch that breaks no other rule.
     """
     for place, rule in enumerate(table.one_each):
         others = {r.name for r in table.one_each[place:]}
         faults = [F.expr(e.predicate).cast("boolean") for e in table.expectations if e.name not in others]
         sound = reduce(Column.__and__, (F.coalesce(f, F.lit(False)) for f in faults), F.lit(True))
         by_value = Window.partitionBy(*rule.columns).orderBy(sound.desc(), *arrival(rows))
-        told = F.row_number().over(by_value) == 1
         name = f"_check_{rule.name}"
-        rows = rows.withColumn(name, told)
+        rows = rows.withColumn(name, F.row_number().over(by_value) == 1)
         if existing is not None:
-            rows = _without_those_that_stand(rows, name, existing.select(*rule.columns).distinct())
+            rows = _with_existing_marked(rows, name, existing.select(*rule.columns).distinct())
     return rows
 
 
-def _without_those_that_stand(rows: DataFrame, check: str, held: DataFrame) -> DataFrame:
-    stands = of_keys(rows, held, "left_semi").withColumn(check, F.lit(False))
-    return stands.unionByName(of_keys(rows, held, "left_anti"))
+def _with_existing_marked(rows: DataFrame, check: str, held: DataFrame) -> DataFrame:
+    repeated = of_keys(rows, held, "left_semi").withColumn(check, F.lit(False))
+    return repeated.unionByName(of_keys(rows, held, "left_anti"))
 
 
 CHECK_PREFIX = "_check_"
@@ -132,9 +134,9 @@ CHECK_NAME = re.compile(rf"\b{CHECK_PREFIX}\w+")
 
 
 def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFrame:
-    """Return the rows with what becomes of each; ``existing`` is the table before this batch."""
-    rows = with_ties_told(rows, table.scd) if table.scd else rows
-    rows = with_repeats_told(rows, table, existing)
+    """Return the rows with ``BROKEN`` and ``OUTCOME``; ``existing`` is the table before this batch."""
+    rows = with_ties_marked(rows, table.scd) if table.scd else rows
+    rows = with_repeats_marked(rows, table, existing)
     names = [F.when(_broken(e), F.lit(e.name)) for e in table.expectations]
     broken = (
         F.filter(F.array(*names), lambda name: name.isNotNull()) if names else F.array().cast("array<string>")
@@ -147,13 +149,13 @@ def judged(rows: DataFrame, table: Table, existing: DataFrame | None) -> DataFra
 
 
 def written_columns(rows: DataFrame) -> list[str]:
-    """Return the columns that go into the table: all but the judge's own and those made for rules."""
+    """Return the columns that are written: all except ``BROKEN``, ``OUTCOME`` and the ``_check_`` columns."""
     ours = {working.BROKEN, working.OUTCOME}
     return [c for c in rows.columns if c not in ours and not c.startswith(CHECK_PREFIX)]
 
 
 def counted(judged_rows: DataFrame, table: Table) -> dict[str, int]:
-    """Return the counts of a judged frame that ``counters`` are."""
+    """Return the values of ``counters`` over a judged frame, by name."""
     if is_local(judged_rows):
         return _counted_here(judged_rows, table)
     found = judged_rows.agg(*counters(table)).first()
@@ -218,7 +220,7 @@ def _too_many(key: str, rule: Expectation, broken: int, rows: int) -> str:
 
 
 def counted_within_bounds(verdict: DataFrame, table: Table) -> dict[str, int]:
-    """Return the counts of a judged frame that is kept; it is let go where more rows broke a rule than may.
+    """Return the counts of a persisted judged frame; unpersist the frame where a rule's bound is exceeded.
 
     Raises:
         ExpectationFailed: More rows broke a rule than it allows.

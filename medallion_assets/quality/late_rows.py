@@ -1,6 +1,6 @@
-"""Rows that Spark's windows pass over: those that came late, and those without a time.
+"""Find the rows that Spark's windows drop: late rows and rows without a time.
 
-They are told on the rows themselves, beside Spark's state.
+They are found in the input rows; Spark's state is not read.
 """
 
 import json
@@ -32,8 +32,8 @@ def late_rows(
     """Return the rows of a micro-batch whose window was closed when it began, None where there is none.
 
     Returns:
-        Upstream's columns and ``_window`` STRUCT<start TIMESTAMP, end TIMESTAMP>: a row stands once for
-        each closed window it lies in.
+        Upstream's columns and ``_window`` STRUCT<start TIMESTAMP, end TIMESTAMP>: one row for each
+        closed window that a late row lies in.
     """
     # Spark closes windows by a batch's own watermark and passes over late rows by the one before it,
     # so that what one operator gives out is never late for the next.

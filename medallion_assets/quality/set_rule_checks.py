@@ -1,4 +1,4 @@
-"""How a table as a whole stands to its rules, from the log and the columns concerned."""
+"""Check the rules of a table as a whole, from its log and the columns concerned."""
 
 import json
 import re
@@ -28,34 +28,34 @@ MOST_GROUPED = 2_000_000
 """Keys that are grouped in memory, which takes some 70 bytes and more for each."""
 
 BITS = 1 << 29
-"""Of the bitmap of fingerprints: 64 MiB. Of ten million keys that differ one in a hundred looks repeated."""
+"""Bits in the bitmap of fingerprints: 64 MiB. Of ten million distinct keys, 1 % look repeated."""
 
 PLAIN = re.compile(r"string|byte|short|integer|long|boolean|date|timestamp|decimal")
-"""Types of which equal values have equal texts."""
+"""Types whose equal values have equal texts."""
 
 Prints = np.ndarray[Any, np.dtype[np.uint64]]
 
 Answer = tuple[bool, str, dict[str, Any]]
-"""Does it hold, in words, and the numbers."""
+"""Whether the rule holds, a message, and the numbers."""
 
 
 def answer_of(rule: SetRule, table: Table, lake: Lake) -> Answer:
-    """Return how the table stands to the rule."""
+    """Return the rule's result for the table."""
     if rule.kind == "unique":
         return _unique(rule, lake.path(table))
     if rule.kind == "references":
         return _references(rule, lake.path(table), lake.path(rule.other))
     if rule.kind == "row_count":
-        told = [batch for path in lake.histories(table) for batch in batches.recorded(path, table.flow)]
-        return _row_count(rule, [batch.read for batch in told if batch.read > 0])
+        recorded = [batch for path in lake.histories(table) for batch in batches.recorded(path, table.flow)]
+        return _row_count(rule, [batch.read for batch in recorded if batch.read > 0])
     return _null_rate(rule, lake.path(table))
 
 
 def repeated_keys(columns: Sequence[str], path: Path) -> tuple[int, list[dict[str, Any]]]:
-    """Return how many keys stand in a table more than once, and some of them with how often.
+    """Return how many keys are in a table more than once, and some of them with their number of rows.
 
-    Grouping takes memory for each key. Of a large table the keys' fingerprints are looked at first, in
-    memory of fixed size, and only keys whose fingerprint may stand twice are grouped.
+    Grouping takes memory for each key. In a large table, a bitmap of fixed size first finds the fingerprints
+    that may be repeated, and only keys with such a fingerprint are grouped.
     """
     kinds = [kind for name, kind in log.schema(path) if name in columns]
     if log.row_count(path) > MOST_GROUPED and all(PLAIN.match(kind) for kind in kinds):
@@ -94,7 +94,7 @@ def _repeated_by_fingerprint(columns: Sequence[str], path: Path) -> tuple[int, l
 
 
 def _are_among(found: Prints, known: Prints) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return whether each stands in a sorted array."""
+    """Return for each fingerprint whether a sorted array contains it."""
     at = np.searchsorted(known, found)
     return known[np.minimum(at, len(known) - 1)] == found if len(known) else np.zeros(len(found), bool)
 
@@ -107,21 +107,21 @@ def _fingerprints(batch: pa.RecordBatch) -> Prints:
 
 
 def _sampled(path: Path, failures: str, summed: str, **registered: Path) -> tuple[int, list[dict[str, Any]]]:
-    """Return an aggregate over a query's answer, and a few of its rows: it may have millions of them."""
+    """Return a sum over the rows of a query, and a few of these rows."""
     sql = f"SELECT *, {summed} OVER () AS {TOTAL} FROM ({failures}) AS failures LIMIT {SHOWN}"
     found = log.rows(path, sql, **registered)
     return sum(row[TOTAL] for row in found[:1]), _shown(found)
 
 
 def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows as they are shown: how often each stands is ``n``, whatever its columns are called."""
+    """Return the rows with their number of occurrences as ``n``, without the engine's own columns."""
     ours = (TOTAL, TIMES)
     return [{n: v for n, v in row.items() if n not in ours} | {"n": row[TIMES]} for row in rows]
 
 
 def _unique(rule: SetRule, path: Path) -> Answer:
     twice, sample = repeated_keys(rule.columns, path)
-    return not twice, f"{twice} keys stand more than once", {"failed": twice, "sample": str(sample)}
+    return not twice, f"{twice} keys are there more than once", {"failed": twice, "sample": str(sample)}
 
 
 def _references(rule: SetRule, path: Path, other: Path) -> Answer:

@@ -1,4 +1,4 @@
-"""A table's checks as they stand now, from logs and batch records alone: no Spark job, no write."""
+"""The current results of a table's checks, from logs and batch records alone: no Spark job, no write."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,21 +27,21 @@ LOOKED_INTO, MOST_OF_A_NAME = 20, 60
 
 
 def sample_of(rule: str, table: Table, lake: Lake) -> str:
-    """Return the newest open entries of a rule, a line each; their rows only where ``sample_rows`` says so.
+    """Return the newest open entries of a rule, one line each, with their rows if ``sample_rows`` allows it.
 
-    What checks show is kept in Dagster's event storage, and rows may hold what must not be there.
+    Dagster's event storage keeps the result of a check, and rows may hold data that must not be there.
     """
     shown = lake.settings.sample_rows
-    mine = f"status = {literal(OPEN)} AND array_has(rules, {literal(rule)})"
+    matching = f"status = {literal(OPEN)} AND array_has(rules, {literal(rule)})"
     newest = f"ORDER BY quarantined_at DESC, entry_id LIMIT {max(shown, PLACES)}"
-    found = log.rows(lake.quarantine(table), f"SELECT * FROM t WHERE {mine} {newest}")
+    found = log.rows(lake.quarantine(table), f"SELECT * FROM t WHERE {matching} {newest}")
     return "\n".join(_line(entry, number < shown) for number, entry in enumerate(found))
 
 
 def _line(entry: dict[str, object], in_full: bool) -> str:
     place = " ".join(str(entry[name]) for name in ("source_file", "position") if entry.get(name))
-    told = f"{str(entry['entry_id'])[:8]} {place}".strip()
-    return f"{told}: {str(entry['row'])[:LONGEST]}" if in_full else told
+    entry_name = f"{str(entry['entry_id'])[:8]} {place}".strip()
+    return f"{entry_name}: {str(entry['row'])[:LONGEST]}" if in_full else entry_name
 
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
@@ -52,7 +52,7 @@ SCHEMA, RESCUED, LATE = "schema_unchanged", "nothing_rescued", "no_late_rows"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One check's answer: did it hold, does a failure block what is downstream, and the numbers."""
+    """One check's result: whether it passed, whether a failure blocks downstream tables, and its numbers."""
 
     name: str
     passed: bool
@@ -73,7 +73,7 @@ def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
 
 
 def facts(table: Table, lake: Lake) -> Iterator[Verdict]:
-    """Return the checks that tell of the last run and never block."""
+    """Return the checks of the last run that never block."""
     if table.source:
         yield every_file_taken(table, lake)
     if table.source and table.source.learns:
@@ -87,13 +87,13 @@ def facts(table: Table, lake: Lake) -> Iterator[Verdict]:
 
 
 def set_rule(rule: SetRule, table: Table, lake: Lake) -> Verdict:
-    """Return how the table as a whole stands to a rule; one that says ``fail`` blocks."""
+    """Return the verdict of a rule over the whole table; a rule with ``on_violation="fail"`` blocks."""
     holds, words, numbers = answer_of(rule, table, lake)
     return Verdict(rule.name, holds, rule.on_violation == "fail", words, numbers)
 
 
 def conservation(table: Table, lake: Lake) -> Verdict:
-    """Holds where every record that came in is in the table, in its quarantine or counted out."""
+    """Passes where each incoming record is in the table, in its quarantine or counted as removed."""
     books = balance(table, lake)
     numbers = {
         "incoming": books.incoming,
@@ -118,9 +118,9 @@ def conservation(table: Table, lake: Lake) -> Verdict:
 
 
 def files_conserved(table: Table, lake: Lake) -> Verdict:
-    """Holds where each landing file's rows are in the table or its quarantine; asked inside a gate.
+    """Passes where each landing file's rows are in the table or its quarantine.
 
-    Reads a column of the table and of the one upstream, so it is not asked after every run.
+    Reads a column of the table and of its upstream, so it runs only before a staged batch is published.
     """
     wrong = files_out_of_balance(table, lake)
     words = "; ".join(
@@ -130,7 +130,7 @@ def files_conserved(table: Table, lake: Lake) -> Verdict:
 
 
 def values_conserved(table: Table, lake: Lake) -> Verdict:
-    """Holds where every value of every loaded file is in its column, in rescued data or in quarantine."""
+    """Passes where every value of every loaded file is in its column, in rescued data or in quarantine."""
     ledger = lake.ledger(table)
     wrong = file_status.unaccounted_values(ledger)
     read, uncounted, unkept = file_status.last_values(ledger)
@@ -152,14 +152,14 @@ def _differences(columns: dict[str, int]) -> str:
 
 
 def unique_keys(table: Table, lake: Lake) -> Verdict:
-    """Holds where no combination of ``unique_by`` stands twice in the table."""
+    """Passes where no combination of ``unique_by`` is in the table twice."""
     twice, sample = repeated_keys(table.named_once_by, lake.path(table))
-    words = f"{twice} keys stand more than once" if twice else "every key stands once"
+    words = f"{twice} keys are there more than once" if twice else "every key is there once"
     return Verdict(UNIQUE, not twice, True, words, {"repeated_keys": twice, "sample": str(sample)})
 
 
 def every_file_taken(table: Table, lake: Lake) -> Verdict:
-    """Holds where discovery could admit every file it saw; a refused one is named with its reason."""
+    """Passes where discovery admitted every file it saw; names each refused file with its reason."""
     assert table.source is not None
     ledger = lake.ledger(table)
     left = refused_files(ledger)
@@ -168,7 +168,7 @@ def every_file_taken(table: Table, lake: Lake) -> Verdict:
 
 
 def schema_unchanged(table: Table, lake: Lake) -> Verdict:
-    """Holds where the last batch's files had the columns and types that were known."""
+    """Passes where the last batch's files had only the known columns and types."""
     last = newest_batch(table, lake)
     drift = last.drift if last else {}
     typed = ("added", "widened", "retyped")
@@ -177,12 +177,12 @@ def schema_unchanged(table: Table, lake: Lake) -> Verdict:
     words += [f"missing {name}" for name in drift.get("missing", ())]
     words += [f"{name} came with {file}" for name, file in drift.get("brought_by", {}).items()]
     counts = {what: len(drift.get(what, ())) for what in (*typed, "left_out", "missing")}
-    told = "; ".join(words[:20]) or "the columns and types that were known"
-    return Verdict(SCHEMA, not words, False, told, counts)
+    message = "; ".join(words[:20]) or "the columns and types that were known"
+    return Verdict(SCHEMA, not words, False, message, counts)
 
 
 def nothing_rescued(table: Table, lake: Lake) -> Verdict:
-    """Holds where no row of the last batch had a field that no column took."""
+    """Passes where no row of the last batch has rescued data."""
     last = newest_batch(table, lake)
     rescued, read = (last.rescued, last.read) if last else (0, 0)
     words = f"{rescued} of the {read} records of the last batch have fields in the rescued data column"
@@ -192,7 +192,7 @@ def nothing_rescued(table: Table, lake: Lake) -> Verdict:
 
 
 def _rescued_fields(table: Table, lake: Lake, batch_id: int) -> list[str]:
-    """Return names of rescued fields of a batch, from some of its rows."""
+    """Return the names of rescued fields of a batch, read from up to ``LOOKED_INTO`` of its rows."""
     assert table.source is not None
     path, column = lake.path(table), table.source.rescued
     if column not in (name for name, _ in log.schema(path)):
@@ -206,7 +206,7 @@ def _rescued_fields(table: Table, lake: Lake, batch_id: int) -> list[str]:
 
 
 def no_late_rows(table: Table, lake: Lake) -> Verdict:
-    """Holds where no row of the last batch came after its window had closed."""
+    """Passes where no row of the last batch came after its window had closed."""
     last = newest_batch(table, lake)
     late, total = (last.late, last.total_late) if last else (0, 0)
     words = f"{late} rows of the last batch came after their window had closed, {total} of all so far"
@@ -225,7 +225,7 @@ def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
     last = newest_batch(table, lake)
     for rule in table.expectations:
         failed = last.rules.get(rule.name, 0) if last else 0
-        # A correction judges more rows than it brings, net of those it takes away.
+        # A correction can judge more rows than it adds, because rows that it removes are subtracted.
         read = max(last.read, failed, 0) if last else 0
         percent = round(100 * failed / read, 3) if read else 0.0
         words = (
@@ -238,7 +238,7 @@ def expectations(table: Table, lake: Lake) -> Iterator[Verdict]:
 
 
 def refuse_unfit(table: Table, stage: StagedLake) -> None:
-    """Raise where a check that blocks does not hold in the staged table.
+    """Raise where a blocking check fails in the staged table.
 
     Raises:
         GateClosed: Names the checks.

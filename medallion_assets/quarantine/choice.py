@@ -46,13 +46,13 @@ class QuarantineFilter:
         Raises:
             ReplayRefused: ``where`` is not a SQL condition.
         """
-        told = [f"status = {literal(OPEN)}"]
-        told += [_any(f"startswith(entry_id, {literal(i)})" for i in self.ids)] if self.ids else []
-        told += [_any(f"array_contains(rules, {literal(r)})" for r in self.rules)] if self.rules else []
-        told += [among("reason_class", self.reasons)] if self.reasons else []
-        told += [_any(named_as("source_file", f) for f in self.files)] if self.files else []
-        told += [f"({_read(f'SELECT 1 WHERE {self.where}', self.where)})"] if self.where else []
-        return " AND ".join(told)
+        conditions = [f"status = {literal(OPEN)}"]
+        conditions += [_any(f"startswith(entry_id, {literal(i)})" for i in self.ids)] if self.ids else []
+        conditions += [_any(f"array_contains(rules, {literal(r)})" for r in self.rules)] if self.rules else []
+        conditions += [among("reason_class", self.reasons)] if self.reasons else []
+        conditions += [_any(named_as("source_file", f) for f in self.files)] if self.files else []
+        conditions += [f"({_read(f'SELECT 1 WHERE {self.where}', self.where)})"] if self.where else []
+        return " AND ".join(conditions)
 
 
 def fixes_of(text: str) -> dict[str, str]:
@@ -135,8 +135,8 @@ def discard(
             return 0
         roll_back(spark, lake.path(table), path, uuid.uuid4().hex)
         entries = spark.read.format("delta").load(str(path)).where(choice.condition)
-        told = {"status": F.lit(DISCARDED), "note": F.lit(why), "tried_at": F.current_timestamp()}
-        changes = entries.select("entry_id").withColumns(told).withColumn(STEP, F.lit(SETTLES))
+        values = {"status": F.lit(DISCARDED), "note": F.lit(why), "tried_at": F.current_timestamp()}
+        changes = entries.select("entry_id").withColumns(values).withColumn(STEP, F.lit(SETTLES))
         count = entries.count()
         if count and not dry_run:
             note = {"run_id": uuid.uuid4().hex, "table": table.key, "discard": why}

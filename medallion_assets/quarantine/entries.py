@@ -79,9 +79,9 @@ def _numbered(rows: DataFrame, columns: Sequence[str], schema: StructType, name:
     """Return rows with ``working.IDENTITY`` STRING, and ``working.NTH`` INT among those of one identity."""
     row = read_row(F.col(TEXT), schema)
     known = row_json({c: row[c] for c in columns}, schema) if columns else F.col(TEXT)
-    told = rows.withColumn(working.IDENTITY, known)
+    identified = rows.withColumn(working.IDENTITY, known)
     turn = Window.partitionBy(working.IDENTITY).orderBy(TEXT, name)
-    return told.withColumn(working.NTH, F.row_number().over(turn))
+    return identified.withColumn(working.NTH, F.row_number().over(turn))
 
 
 STEP = working.STEP
@@ -107,11 +107,11 @@ def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> No
     """
     shown = {name for name, _ in log.schema(path)} & set(changes.columns)
     values: dict[str, str | Column] = {quoted(c): F.expr(f"n.{quoted(c)}") for c in shown}
-    told: dict[str, str | Column] = {c: F.expr(v) for c, v in SETTLED.items() if c in shown}
+    settled: dict[str, str | Column] = {c: F.expr(v) for c, v in SETTLED.items() if c in shown}
     with signed(changes.sparkSession, transaction):
         into = DeltaTable.forPath(changes.sparkSession, str(path)).alias("t")
         merge = into.merge(changes.alias("n"), f"t.entry_id = n.entry_id AND n.{STEP} <> '{COMES}'")
-        merge = merge.whenMatchedUpdate(condition=f"n.{STEP} = '{SETTLES}'", set=told).whenMatchedDelete()
+        merge = merge.whenMatchedUpdate(condition=f"n.{STEP} = '{SETTLES}'", set=settled).whenMatchedDelete()
         merge.whenNotMatchedInsert(condition=f"n.{STEP} = '{COMES}'", values=values).execute()
 
 
@@ -131,8 +131,8 @@ def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known
     before = pairs.join(entries.drop("row", "by_key"), "entry_id")
     renamed = before.select(ROW_ID, *(F.col(c).alias(f"_was_{c}") for c in (*kept, "status")))
     joined = rows.withColumn(ROW_ID, F.col("entry_id")).join(renamed, ROW_ID, "left")
-    told = {c: F.coalesce(F.col(f"_was_{c}"), F.col(c)) for c in (*kept, "status")}
-    return joined.withColumns(told).select(refused.columns)
+    history = {c: F.coalesce(F.col(f"_was_{c}"), F.col(c)) for c in (*kept, "status")}
+    return joined.withColumns(history).select(refused.columns)
 
 
 def leaving(there: DataFrame, keys: DataFrame | None) -> DataFrame:

@@ -27,11 +27,11 @@ from medallion_assets.sources.quarantine import QUERY, REPLAYED, shaped
 from medallion_assets.sources.row_json import read_row
 
 MOST = 20
-"""Rows a batch may lose to quarantine in this way: more, and it is the query that is wrong."""
+"""The largest number of such rows in a batch: with more, the query itself is considered wrong."""
 
 QUERY_FAILED = "query_failed"
 NOT_OF_ROWS = (BatchRefused, ExpectationFailed, RepeatedKeys, SchemaRefused, AnalysisException)
-"""Errors that no row causes. A misspelt column was looked for in forty halves of the batch."""
+"""Errors that no single row causes; for these the batch is not searched."""
 
 
 Runs = Callable[[DataFrame], DataFrame]
@@ -39,7 +39,7 @@ Runs = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True)
 class Poison:
-    """Numbers of rows the query fails on, and what it says of the last one."""
+    """The indexes of rows the query fails on, and the error message of the last one."""
 
     rows: tuple[int, ...]
     why: str
@@ -47,7 +47,7 @@ class Poison:
 
 @dataclass(frozen=True)
 class Isolated:
-    """Rows the query can take, and how many it cannot."""
+    """The rows the query accepts, and the number of rows moved to quarantine."""
 
     rest: DataFrame
     held: int
@@ -56,7 +56,7 @@ class Isolated:
 def without_poison(
     rows: DataFrame, runs: Runs, error: Exception, table: Table, lake: Lake, transaction: Transaction
 ) -> Isolated | None:
-    """Return a batch's rows but those the query fails on; None where it is not rows that made it fail.
+    """Return a batch's rows without those the query fails on; None where no row causes the failure.
 
     Args:
         rows: The batch, as the query is given it.
@@ -127,7 +127,7 @@ HELD = f"reason_class = '{QUERY}'"
 
 
 def holds_poison(quarantine: Path) -> bool:
-    """Return true where a row the query failed on ever went there, told by the log's reader."""
+    """Return true where the quarantine has an entry of reason ``query``; reads it without Spark."""
     return bool(log.rows(quarantine, f"SELECT 1 FROM t WHERE {HELD} LIMIT 1"))
 
 
@@ -152,14 +152,14 @@ def sound_stream(rows: DataFrame, spark: SparkSession, quarantine: Path) -> Data
     )
     # Of one version: the join's other side must not change under a stream that goes on.
     held = broadcast_if_few(by_text.withColumnRenamed("row", working.TEXT))
-    told = rows.withColumn(working.TEXT, as_text(rows)).join(held, working.TEXT, "left")
-    return _with_stand_ins(told, rows.schema)
+    joined = rows.withColumn(working.TEXT, as_text(rows)).join(held, working.TEXT, "left")
+    return _with_stand_ins(joined, rows.schema)
 
 
 def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = "") -> DataFrame:
-    """Return upstream's rows without those held as poison; one that was mended stands in for itself.
+    """Return upstream's rows without those held as poison; a repaired row replaces its original.
 
-    As many rows of one text go as there are entries of it.
+    Of rows with the same text, as many are removed as there are entries with that text.
     """
     if not holds_poison(quarantine):
         return rows
@@ -175,17 +175,17 @@ def sound(rows: DataFrame, spark: SparkSession, quarantine: Path, replay: str = 
     )
 
 
-def _with_stand_ins(told: DataFrame, schema: StructType) -> DataFrame:
-    """Return rows without those held; of those with ``working.MENDED`` what ``repaired`` says."""
+def _with_stand_ins(joined: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows without the held ones; rows with ``working.MENDED`` take the values of ``repaired``."""
     new = read_row(F.col("repaired"), schema)
     kept = [F.when(F.col(working.MENDED), new[n]).otherwise(F.col(quoted(n))).alias(n) for n in schema.names]
-    return told.where(f"{working.MENDED} IS NULL OR {working.MENDED}").select(*kept)
+    return joined.where(f"{working.MENDED} IS NULL OR {working.MENDED}").select(*kept)
 
 
 def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame | None]:
-    """Return the rows that went upstream as the query took them, and the entries of those that were held.
+    """Return the rows removed upstream as the query read them, and the entries of those that were held.
 
-    A row that was mended goes as what stood in for it: that is what the table has of it.
+    For a repaired row, the repaired values are returned, because the table was computed from them.
     """
     if not holds_poison(quarantine):
         return removed, None
@@ -200,6 +200,6 @@ def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame |
 
 
 def take_out_gone(going: DataFrame | None, quarantine: Path, transaction: Transaction) -> None:
-    """Take out the entries of rows that are gone upstream."""
+    """Delete the entries of rows that were removed upstream."""
     if going is not None:
         move_entries(going, quarantine, transaction.of_quarantine)

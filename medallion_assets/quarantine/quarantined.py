@@ -113,9 +113,9 @@ def _changes(
     if ends is not None:
         refused = refused.join(ends.select("entry_id"), "entry_id", "left_anti")
         there = there.join(ends.select("entry_id"), "entry_id", "left_anti")
-    mine = there if keys is None else there.join(leaving(there, keys), "entry_id", "left_semi")
+    affected = there if keys is None else there.join(leaving(there, keys), "entry_id", "left_semi")
     schema = StructType([judged.schema[c] for c in text_columns(judged)])
-    changes = with_history(refused, mine, schema, known_by).withColumn(STEP, F.lit(COMES))
+    changes = with_history(refused, affected, schema, known_by).withColumn(STEP, F.lit(COMES))
     changes = changes.unionByName(leaving(there, keys), allowMissingColumns=True)
     return changes if ends is None else changes.unionByName(ends, allowMissingColumns=True)
 

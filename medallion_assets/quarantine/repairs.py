@@ -43,7 +43,7 @@ def text_columns(rows: DataFrame) -> list[str]:
 
 
 def in_force(
-    spark: SparkSession, quarantine: Path, replay: str = "", as_it_stood: bool = False
+    spark: SparkSession, quarantine: Path, replay: str = "", mark_quarantined: bool = False
 ) -> DataFrame | None:
     """Return the quarantine's entries of typed rows, each with the repair that applies to it.
 
@@ -54,24 +54,26 @@ def in_force(
         spark: The session.
         quarantine: Path of the quarantine table.
         replay: Id of the replay under way; empty for none.
-        as_it_stood: Give each entry without a repair its own row as repair, so that ``mended`` marks which
-            rows of a frame are in quarantine.
+        mark_quarantined: Give each entry without a repair its own row as repair, so that ``mended`` marks the
+            rows of a frame that are in quarantine.
 
     Returns:
         ``entry_id``, ``row``, ``repaired`` STRING (NULL where no repair applies), ``tried`` BOOLEAN (true
         where the replay under way tries it). None where the log shows that no repair applies.
     """
-    mine = f"coalesce(replay_id, '') = {literal(replay)}" if replay else "false"
-    told = f"{IS_REPAIRED} OR {mine}"
-    applies = "true" if as_it_stood else told
+    of_replay = f"coalesce(replay_id, '') = {literal(replay)}" if replay else "false"
+    in_force_now = f"{IS_REPAIRED} OR {of_replay}"
+    applies = "true" if mark_quarantined else in_force_now
     known = {name for name, _ in log.schema(quarantine)}
     if "repaired" not in known or not log.rows(quarantine, f"SELECT 1 FROM t WHERE {applies} LIMIT 1"):
         return None
     # At a fixed version: Spark reads a cached frame again when its table has a new one.
     held = at_version(spark, quarantine, log.version(quarantine) or 0)
     open_still = F.col("status") != REPLAYED
-    becomes = F.when(F.lit(as_it_stood) & open_still, F.col("row")).when(F.expr(applies), F.col("repaired"))
-    tried = open_still & (F.lit(as_it_stood) | ~F.expr(IS_REPAIRED) | F.expr(mine))
+    becomes = F.when(F.lit(mark_quarantined) & open_still, F.col("row")).when(
+        F.expr(applies), F.col("repaired")
+    )
+    tried = open_still & (F.lit(mark_quarantined) | ~F.expr(IS_REPAIRED) | F.expr(of_replay))
     typed = held.where(f"NOT {RAW} AND reason_class <> '{QUERY}'")
     return typed.select("entry_id", "row", becomes.alias("repaired"), tried.alias("tried"))
 
@@ -108,19 +110,19 @@ def _candidates(
     rows: DataFrame, repairs: DataFrame, schema: StructType, known_by: Identity
 ) -> tuple[DataFrame, DataFrame]:
     """Return the rows that may belong to an entry, with ``_row_id`` and ``_text``, and all other rows."""
-    # Spark compares no maps and no variants; without them a few rows more are looked at.
+    # Spark cannot compare maps and variants; without them a few more rows are candidates.
     names = [c for c in known_by.keys or known_by.lasting if _is_comparable(schema[c].dataType)]
-    told = rows.withColumn(TEXT, as_text(rows))
+    with_text = rows.withColumn(TEXT, as_text(rows))
     if known_by.lasting and not names:
-        return told.withColumn(ROW_ID, F.monotonically_increasing_id()).localCheckpoint(), rows.limit(0)
+        return with_text.withColumn(ROW_ID, F.monotonically_increasing_id()).localCheckpoint(), rows.limit(0)
     if names:
         read = read_row(F.col("row"), schema)
         wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
     else:
         wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
-    near = of_keys(told, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
+    near = of_keys(with_text, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
     # A checkpoint, since the numbers must not change when the frame is computed again.
-    return near.localCheckpoint(), of_keys(told, wanted, "left_anti").drop(TEXT)
+    return near.localCheckpoint(), of_keys(with_text, wanted, "left_anti").drop(TEXT)
 
 
 def _is_comparable(kind: DataType) -> bool:
@@ -130,8 +132,8 @@ def _is_comparable(kind: DataType) -> bool:
 def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
     """Return the rows with their entry's repair applied where it still fits."""
     values = {of: F.from_json(F.col(of), "MAP<STRING, STRING>") for of in ("row", "repaired", TEXT)}
-    told = placed.withColumns({f"{working.MAP}_{of}": value for of, value in values.items()})
-    told = told.withColumn(working.NEW, read_row(F.col("repaired"), schema))
+    placed = placed.withColumns({f"{working.MAP}_{of}": value for of, value in values.items()})
+    placed = placed.withColumn(working.NEW, read_row(F.col("repaired"), schema))
     names = [name for name in schema.names if not name.startswith(CHECK)]
 
     def differs(of: str, name: Column) -> Column:
@@ -139,7 +141,7 @@ def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
 
     listed = F.array(*map(F.lit, names))
     moved = F.exists(listed, lambda name: differs("repaired", name) & differs(TEXT, name))
-    told = told.withColumn(working.FITS, F.col("entry_id").isNotNull() & (F.col("tried") | ~moved))
+    placed = placed.withColumn(working.FITS, F.col("entry_id").isNotNull() & (F.col("tried") | ~moved))
     fixed, whole = {}, {}
     for name in schema.names:
         new, now, fits = F.col(working.NEW)[name], F.col(quoted(name)), F.col(working.FITS)
@@ -155,7 +157,7 @@ def _with_repair(placed: DataFrame, schema: StructType) -> DataFrame:
         NEW_ROW: F.when(near, F.col(TEXT)),
         NEW_REPAIRED: F.when(near, row_json(whole, schema)),
     }
-    return told.select(*(value.alias(name) for name, value in (fixed | ours).items()))
+    return placed.select(*(value.alias(name) for name, value in (fixed | ours).items()))
 
 
 def from_entries(entries: DataFrame, schema: StructType) -> DataFrame:

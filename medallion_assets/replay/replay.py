@@ -152,7 +152,7 @@ def _of_the_same_texts(entries: DataFrame, table: Table, lake: Lake, trial: Repl
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay did, or with ``dry_run`` would do, in rows.
+    """The result of a replay, or with ``dry_run`` the expected result, in rows.
 
     Attributes:
         table: The table's key.
@@ -213,7 +213,7 @@ def replay(
             return _foreseen(trial, tried, table, lake, spark)
         write_json(lake.state(table, "replay.json"), asdict(trial))
         batch = _carried_out(trial, table, lake, spark)
-    return _told(table, trial, tried, batch)
+    return _replayed(table, trial, tried, batch)
 
 
 def is_pending(table: Table, lake: Lake) -> bool:
@@ -222,7 +222,7 @@ def is_pending(table: Table, lake: Lake) -> bool:
 
 
 def finish_replay(table: Table, lake: Lake, spark: SparkSession) -> list[Batch]:
-    """Finish a replay that died; the caller holds the table's lease."""
+    """Finish a replay that crashed; the caller holds the table's lease."""
     file = lake.state(table, "replay.json")
     if not file.exists():
         return []
@@ -290,7 +290,7 @@ def _foreseen(trial: ReplayPlan, tried: int, table: Table, lake: Lake, spark: Sp
     return Replayed(table.key, tried, counts["good"], counts["duplicate"], counts["drop"], still, "", True)
 
 
-def _told(table: Table, trial: ReplayPlan, tried: int, batch: Batch) -> Replayed:
+def _replayed(table: Table, trial: ReplayPlan, tried: int, batch: Batch) -> Replayed:
     gone = batch.written + batch.duplicates + batch.dropped
     # An aggregate takes identical rows together with the chosen one.
     tried = max(tried, gone)

@@ -106,8 +106,8 @@ def as_tried(entries: DataFrame, schema: StructType, trial: ReplayPlan) -> DataF
     Without a fix, an entry whose repair is in force is tried as it was repaired.
     """
     fixes = fixes_of(trial.fix)
-    stands = "row" if fixes else f"if({IS_REPAIRED}, coalesce(repaired, row), row)"
-    read = {"was": "row", "tried": stands}
+    expression = "row" if fixes else f"if({IS_REPAIRED}, coalesce(repaired, row), row)"
+    read = {"was": "row", "tried": expression}
     texts = {name: read_row(F.expr(text), schema, UNFIT) for name, text in read.items()}
     rows = entries.select("entry_id", *(text.alias(name) for name, text in texts.items()))
     if not fixes.keys() <= {*schema.names} and entries.isEmpty():
@@ -166,8 +166,8 @@ def signed(tried: DataFrame, trial: ReplayPlan) -> DataFrame:
 
 def ends(typed: DataFrame, status: str, rules: Column) -> DataFrame:
     """Return the entries with their new status: ``entry_id``, ``status``, ``rules`` and ``repaired``."""
-    told = {"status": F.lit(status), "rules": rules}
-    return typed.select("entry_id", *(c.alias(n) for n, c in told.items()), "repaired")
+    values = {"status": F.lit(status), "rules": rules}
+    return typed.select("entry_id", *(c.alias(n) for n, c in values.items()), "repaired")
 
 
 def repaired_inputs(entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> DataFrame:
@@ -216,11 +216,11 @@ def ended(inputs: DataFrame, given: DataFrame | None = None) -> DataFrame:
     if given is None or SOURCE_ROW not in given.columns:
         return ends(inputs, REPLAYED, none)
     there = given.select(F.col(SOURCE_ROW).alias("_id")).distinct()
-    told = inputs.join(there, F.md5("repaired") == F.col("_id"), "left")
+    joined = inputs.join(there, F.md5("repaired") == F.col("_id"), "left")
     silent = F.col("_id").isNull()
     status = F.when(silent, OPEN).otherwise(REPLAYED).alias("status")
     rules = F.when(silent, F.array(F.lit(GAVE_NO_ROW))).otherwise(none).alias("rules")
-    return told.select("entry_id", status, rules, "repaired")
+    return joined.select("entry_id", status, rules, "repaired")
 
 
 def _record_schema(entries: DataFrame, table: Table, lake: Lake) -> StructType:

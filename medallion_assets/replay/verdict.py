@@ -1,4 +1,4 @@
-"""Judges a replay's rows by today's rules and settles their entries."""
+"""Judge a replay's rows by the current rules and settle their entries."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -7,7 +7,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.lake.arrivals import load_target_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
-from medallion_assets.quality.derive import with_matches_told
+from medallion_assets.quality.derive import with_matches_marked
 from medallion_assets.quality.judge import judged
 from medallion_assets.quarantine.choice import fixes_of, mended
 from medallion_assets.quarantine.entries import COMES, STEP
@@ -44,7 +44,7 @@ def verdict_of(
     taken = entries.where(HELD)
     typed = repaired_typed(entries, table, lake, trial)
     rows = from_entries(typed.where(f"{UNFIT} IS NULL"), typed.schema["now"].dataType)  # type: ignore[arg-type]
-    rows = with_matches_told(rows, table, lake, trial.static_versions, spark)
+    rows = with_matches_marked(rows, table, lake, trial.static_versions, spark)
     misfits = ends(typed.where(f"{UNFIT} IS NOT NULL"), OPEN, F.array(F.lit(NO_LONGER)))
     if table.source and not raw.isEmpty():
         again, read = _read_again(raw, table, lake, trial)
@@ -65,13 +65,13 @@ def changes_of(
     verdict: DataFrame, misfits: DataFrame, entries: DataFrame, table: Table, lake: Lake, trial: ReplayPlan
 ) -> DataFrame:
     """Return the quarantine's changes: settled entries, and new ones for records that now break a rule."""
-    told = settled(verdict, table).drop(STEP)
+    ended = settled(verdict, table).drop(STEP)
     typed = repaired_typed(entries, table, lake, trial)
-    told = told.join(typed.select("entry_id", "repaired"), "entry_id", "left")
-    told = told.unionByName(misfits, allowMissingColumns=True)
+    ended = ended.join(typed.select("entry_id", "repaired"), "entry_id", "left")
+    ended = ended.unionByName(misfits, allowMissingColumns=True)
     transaction = trial.transaction(table)
     new = from_rules(verdict.where(F.col(ENTRY).isNull()), table, 0, transaction.run_id)
-    return signed(told, trial).unionByName(new.withColumn(STEP, F.lit(COMES)), allowMissingColumns=True)
+    return signed(ended, trial).unionByName(new.withColumn(STEP, F.lit(COMES)), allowMissingColumns=True)
 
 
 def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> tuple[DataFrame, DataFrame]:
@@ -82,12 +82,12 @@ def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> 
     records = read_again(raw.sparkSession, texts, place).persist()
     rows = records.where("_reason IS NULL").drop(*OF_REFUSED, "entry_id")
     shaped = brought_back(rows, table, trial)
-    told = records.select(
+    reread = records.select(
         "entry_id",
         F.when(F.col("_reason").isNull(), REPLAYED).otherwise(OPEN).alias("status"),
         _reasons().alias("rules"),
     )
-    found = told.join(texts.select("entry_id", "repaired"), "entry_id")
+    found = reread.join(texts.select("entry_id", "repaired"), "entry_id")
     return shaped.withColumn(ENTRY, F.lit(None).cast("string")), found
 
 

@@ -1,4 +1,4 @@
-"""Runs tables in order and judges each, with the session started only where one is needed."""
+"""Run tables in order and check each; start a session only where one is needed."""
 
 import time
 import uuid
@@ -16,7 +16,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
-from medallion_assets.lake.events import Backlog, Work, backlog, told_of
+from medallion_assets.lake.events import Backlog, Work, append_event, backlog
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.quality.conservation import Balance, balance
 from medallion_assets.quality.verdicts import Verdict, verdicts
@@ -29,12 +29,12 @@ from medallion_assets.sources.load import catch_up
 from medallion_assets.storage.lease import open_to_writers
 
 Done = tuple[str, list[Batch]]
-"""Why nothing was done, empty where something was, and the micro-batches."""
+"""Why a refresh had nothing to do (empty where it had), and its micro-batches."""
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a refresh did.
+    """The result of a refresh.
 
     Attributes:
         table: The table's key.
@@ -65,7 +65,7 @@ def refresh(
     trigger: Trigger | None = None,
     again: Collection[str] = (),
 ) -> Refresh:
-    """Take what is new to the table, once, and says what became of it.
+    """Load the new rows of the table, once, and return the result.
 
     Args:
         table: The table to refresh.
@@ -97,9 +97,9 @@ def refresh(
             take_away(table, lake)
             version = log.version(lake.path(table))
             # In here: the logs that were read are still at hand.
-            told_of(lake, table, run_id, Work(done, time.monotonic() - started, waited))
+            append_event(lake, table, run_id, Work(done, time.monotonic() - started, waited))
     except Exception as error:
-        told_of(lake, table, run_id, Work((), time.monotonic() - started, waited, error))
+        append_event(lake, table, run_id, Work((), time.monotonic() - started, waited, error))
         raise
     return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
 
@@ -138,7 +138,7 @@ def take_new(
     run_id: str,
     trigger: Trigger = "availableNow",
 ) -> Done:
-    """Take what is new; a table with a gate publishes it once it is judged. The caller holds the lease.
+    """Load new rows; a table with ``write_audit_publish`` publishes them after its checks. Needs the lease.
 
     Raises:
         GateClosed: A check that blocks does not hold; nothing was published.
@@ -157,7 +157,7 @@ def take_new(
 def _taken_now(
     table: Table, lake: Lake, spark: Callable[[], SparkSession], run_id: str, trigger: Trigger
 ) -> Done:
-    """Take what is new, in place."""
+    """Load new rows directly into the table."""
     done = finish_replay(table, lake, spark()) if is_pending(table, lake) else []
     reasons = []
     for stream in (table, *table.flows):
@@ -237,8 +237,8 @@ def run_tables(
             if behind:
                 outcome = Outcome(table, None, None, error=f"not run: {', '.join(behind)} failed")
             else:
-                told = (timings or {}).get(table.key)
-                outcome = _outcome(table, lake, spark, run_id, told.batches if told else None)
+                timing = (timings or {}).get(table.key)
+                outcome = _outcome(table, lake, spark, run_id, timing.batches if timing else None)
             if not outcome.is_well:
                 failed.add(table.key)
             yield outcome

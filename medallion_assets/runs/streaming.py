@@ -1,4 +1,4 @@
-"""Processing time: tables kept up in one warm session, micro-batch after micro-batch.
+"""Processing time: keep tables up to date in one warm session, micro-batch after micro-batch.
 
 Each round takes what is new through the tables that are due, upstream first, and waits until the next is.
 What a round leaves, or a stop or a crash cuts off, the next one takes: rounds share nothing but the tables.
@@ -29,10 +29,10 @@ from medallion_assets.storage.lease import held, is_held
 from medallion_assets.storage.locations import LOCAL
 
 LONGEST_WAIT = 300.0
-"""After failures a table's rounds slow down to this: an outage is not to fill a log."""
+"""The longest interval of a table after failures, so that an outage does not fill the log."""
 
 LOOKS_EVERY = 0.5
-"""Seconds between two looks for a request to stop."""
+"""Seconds between two checks for a request to stop."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ def stream_tables(
         stop: Ends the stream; a request of ``stop_streams`` sets it, too.
         timings: Triggers by table's key; what a table declares where it has none here.
     """
-    told = {table.key: timing_of(table.trigger) for table in tables} | dict(timings or {})
-    clocks = {table.key: _Clock(told[table.key].every_seconds or every_seconds) for table in tables}
+    timings_by_key = {table.key: timing_of(table.trigger) for table in tables} | dict(timings or {})
+    clocks = {table.key: _Clock(timings_by_key[table.key].every_seconds or every_seconds) for table in tables}
     landed = _Landed(lake)
     with _on_record(tables, lake, clocks, stop) as place:
         while not _is_over(place, stop):
             due = [table for table in tables if clocks[table.key].due <= time.monotonic()]
             began = time.monotonic()
-            for outcome in run_tables(due, lake, spark, timings=told):
+            for outcome in run_tables(due, lake, spark, timings=timings_by_key):
                 clocks[outcome.table.key].next(began, well=not outcome.error)
                 latency = landed.latency(outcome)
                 if outcome.error or (outcome.refresh and outcome.refresh.batches):
@@ -106,7 +106,7 @@ class _Landed:
     waiting: dict[str, datetime] = field(default_factory=dict)
 
     def latency(self, outcome: Outcome) -> float | None:
-        """Return the seconds from the landing of what a table took to now."""
+        """Return the seconds since the oldest file landed whose rows a table has just loaded."""
         table, done = outcome.table, outcome.refresh
         since = None if done is None else self.waiting.pop(table.key, None)
         if done is None or not done.batches:
@@ -136,7 +136,7 @@ STREAMS, ASKED = "_streams", "stop"
 
 @dataclass(frozen=True)
 class RunningStream:
-    """A stream that is at work.
+    """A running stream.
 
     Attributes:
         name: Its name, which a person may ask to stop.
@@ -177,7 +177,7 @@ def _recorded(lake: Lake) -> Iterator[tuple[Path, RunningStream]]:
 
 
 def _read(file: Path) -> RunningStream:
-    """Return what a record says; of one that is cut off, or of another release, only its name is known."""
+    """Return a stream's record; of a damaged record, or of one of another release, only the name."""
     try:
         return RunningStream(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -188,7 +188,7 @@ def _read(file: Path) -> RunningStream:
 def _on_record(
     tables: Sequence[Table], lake: Lake, clocks: Mapping[str, _Clock], stop: threading.Event
 ) -> Iterator[Path]:
-    """Keep the stream on record while the block runs; what a stream left that died is cleared away."""
+    """Keep a record of the stream while the block runs; delete the records of crashed streams."""
     for place, _ in _recorded(lake):
         if not is_held(place / "lease"):
             _strike_off(place)

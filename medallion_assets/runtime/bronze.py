@@ -33,7 +33,7 @@ STAMPED = (*PROVENANCE, "_ingested_at", "_batch_id")
 def write_files(
     ledger_rows: DataFrame, table: Table, lake: Lake, versions: VersionRange, transaction: Transaction
 ) -> Batch:
-    """Load the files that the ledger's commits of a batch name, and return what became of their records."""
+    """Load the files that the ledger's commits of a batch name; return the batch's numbers."""
     started, spark = time.monotonic(), ledger_rows.sparkSession
     done: list[Batch] = []
     kept: frozenset[str] = frozenset()
@@ -57,13 +57,13 @@ def write_files(
 def _prepared(
     rows: DataFrame | None, table: Table, lake: Lake, transaction: Transaction, replace_where: str
 ) -> Prepared:
-    """Judge a batch's records; where the query fails on some, those go to quarantine and the rest on."""
+    """Judge a batch's records; records that the query fails on go to quarantine, the others are written."""
     if rows is None:
         return Prepared({}, "no file to read", lambda lake, transaction: None)
     refuse_unsound_query(rows.drop(*STAMPED[2:]), table, lake)
     try:
         shaped = shaped_records(rows, table, transaction)
-        # A schema that is learned may not know a column of before; where files have it, the query dropped it.
+        # An inferred schema may lack an older column; if the files have it, the query dropped it.
         learns = table.source is not None and table.source.learns
         unknown = {name for name, _ in log.schema(lake.path(table))} - {*rows.columns} if learns else ()
         refuse_changed_columns(shaped, table, lake, unknown)
@@ -87,12 +87,12 @@ def judged_records(records: DataFrame, table: Table) -> dict[str, int]:
 
 
 def shaped_records(records: DataFrame, table: Table, transaction: Transaction) -> DataFrame:
-    """Return what the table's query makes of records, with where each came from at its end."""
+    """Return the table's query applied to records, with the provenance columns at the end."""
     return with_provenance(table(records.drop(*STAMPED[2:])), transaction)
 
 
 def unchanged_columns(records: DataFrame, shaped: DataFrame) -> frozenset[str]:
-    """Return the columns of the records that a query passes on under their names, with their very values."""
+    """Return the columns of the records that a query returns unchanged, under the same name."""
     before, after = (_attributes(frame) for frame in (records, shaped))
     return frozenset(name for name, attribute in after.items() if before.get(name) == attribute)
 

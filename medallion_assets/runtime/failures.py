@@ -1,4 +1,4 @@
-"""What a person reads when a refresh fails: one paragraph that says what failed, where, and why."""
+"""The message of a failed refresh: one paragraph that says what failed, where, and why."""
 
 import re
 import traceback

@@ -1,4 +1,4 @@
-"""A silver or gold micro-batch: what changed upstream, through the query, into the table."""
+"""A silver or gold micro-batch: run the query on upstream's changes and write the result."""
 
 import time
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def prepare_many(prepare: Strategy, batch: MicroBatch, table: Table, lake: Lake)
 
 
 def prepare_windows(prepare: Strategy, batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
-    """Compute a batch of an aggregate; rows without a time, which no window takes, go to quarantine."""
+    """Compute a batch of an aggregate; move rows without a time, which fit no window, to quarantine."""
     new = changes.added(batch.rows)
     if batch.versions.after < 0:
         new = sound(new, batch.rows.sparkSession, lake.quarantine(table))
@@ -70,7 +70,7 @@ def prepare_windows(prepare: Strategy, batch: MicroBatch, table: Table, lake: La
 def _hold(
     rows: DataFrame, rule: str, table: Table, write: Write, target: Lake, transaction: Transaction
 ) -> None:
-    """Put upstream's rows into quarantine, then write."""
+    """Write upstream's rows to quarantine, then write the batch."""
     rules, kind, text = F.array(F.lit(rule)), F.lit(QUERY), as_text(rows)
     entries = shaped(rows, text, rules, kind, transaction.version, transaction.run_id)
     append(entries, target.quarantine(table), transaction.of_quarantine)
@@ -78,7 +78,7 @@ def _hold(
 
 
 def _silent(new: DataFrame, batch: MicroBatch, table: Table, lake: Lake) -> DataFrame:
-    """Return the upstream rows of which the query gives none."""
+    """Return the upstream rows for which the query returns no row."""
     given = derived(new, table, lake, batch.static_versions).select(SOURCE_ROW).distinct()
     marked = new.withColumn(SOURCE_ROW, F.md5(as_text(new)))
     return marked.join(given, SOURCE_ROW, "left_anti").drop(SOURCE_ROW).localCheckpoint()
@@ -87,7 +87,7 @@ def _silent(new: DataFrame, batch: MicroBatch, table: Table, lake: Lake) -> Data
 def write_changes(
     rows: DataFrame, table: Table, lake: Lake, versions: VersionRange, transaction: Transaction
 ) -> Batch:
-    """Write what a range of upstream's changes means for the table (``CHANGE_COLUMNS`` among the rows)."""
+    """Apply a range of upstream's changes (rows with ``CHANGE_COLUMNS``) to the table."""
     started, context = time.monotonic(), Context(table, lake, rows.sparkSession)
     if not changes.moves_data(lake.upstream_log(table), versions):
         nothing = Prepared({}, "nothing changed: files were moved", lambda lake, transaction: None)
@@ -144,9 +144,9 @@ def _with_gone_entries(
 
 
 def _as_changes(added: DataFrame, removed: DataFrame) -> DataFrame:
-    told = added.withColumn(CHANGE_TYPE, F.lit(ADDED[0]))
-    told = told.unionByName(removed.withColumn(CHANGE_TYPE, F.lit(REMOVED[0])))
-    return told.withColumns({name: F.lit(None) for name in CHANGE_COLUMNS[1:]})
+    rows = added.withColumn(CHANGE_TYPE, F.lit(ADDED[0]))
+    rows = rows.unionByName(removed.withColumn(CHANGE_TYPE, F.lit(REMOVED[0])))
+    return rows.withColumns({name: F.lit(None) for name in CHANGE_COLUMNS[1:]})
 
 
 def batch_of(

@@ -1,4 +1,4 @@
-"""A table's streaming query: made, and run over what is new; each of its micro-batches one commit."""
+"""Run a table's streaming query over new upstream rows; each micro-batch is one commit."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -53,11 +53,11 @@ from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
 
 CLOSING = 1000
-"""More micro-batches that only close windows than ever follow one upstream version."""
+"""An upper bound for the micro-batches that only close windows after one upstream version."""
 
 
 def take_new_rows(context: Context, trigger: Trigger) -> list[Batch]:
-    """Take what is new upstream through the table's query; gives what each micro-batch did.
+    """Run the table's query over new upstream rows; return each micro-batch.
 
     Raises:
         ExpectationFailed: A row broke an expectation that says ``fail``.
@@ -85,16 +85,16 @@ def take_all_rows(context: Context) -> list[Batch]:
     """Rewrite the table from all of upstream in one commit, which begins an epoch.
 
     Raises:
-        GateClosed: The table has a gate, and a check that blocks does not hold; it is as it was.
-        RefreshFailed: It could not be made; it is as it was.
+        GateClosed: A blocking check failed; the table is unchanged.
+        RefreshFailed: The rows could not be written; the table is unchanged.
     """
     path, quarantine = context.lake.path(context.table), context.lake.quarantine(context.table)
     roll_back(context.spark, path, quarantine, context.run_id)
     return rewrite(context, {FULL_REFRESH: True})
 
 
-def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
-    """Do what ``take_all_rows`` does, with the quarantine as it is; ``told`` joins the commit's metadata."""
+def rewrite(context: Context, metadata: Mapping[str, Any] = MappingProxyType({})) -> list[Batch]:
+    """Rewrite like ``take_all_rows``, without a rollback first; add ``metadata`` to the commit's metadata."""
     table, lake = context.table, context.lake
     newest = log.version(lake.upstream_log(table))
     if newest is None:
@@ -104,8 +104,8 @@ def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) ->
         if table.streams_from:
             refuse_unsound_query(at_version(context.spark, lake.upstream_log(table), newest), table, lake)
         if table.stateful:
-            return StreamRun(context, in_epoch, True, told).run("availableNow")
-        signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), told)
+            return StreamRun(context, in_epoch, True, metadata).run("availableNow")
+        signed = with_metadata(transaction(table, lake, newest, context.run_id, in_epoch), metadata)
         rows = whole_upstream(context, newest)
         return [write_changes(rows, table, lake, VersionRange(-1, newest), signed)]
     except Exception as error:
@@ -113,7 +113,7 @@ def rewrite(context: Context, told: Mapping[str, Any] = MappingProxyType({})) ->
 
 
 def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
-    """Return true where a query's state has to be made from upstream again: it was lost, or rows went."""
+    """Return true where a query's state must be rebuilt: it was lost, or upstream rows were removed."""
     at = position(table, lake)
     if not table.stateful or at < 0:
         return False
@@ -123,21 +123,21 @@ def _must_rebuild(table: Table, lake: Lake, newest: int) -> bool:
 
 @dataclass(frozen=True)
 class StreamRun:
-    """One run of a table's streaming query: what is new, each micro-batch one commit.
+    """One run of a table's streaming query over new upstream rows; each micro-batch is one commit.
 
     Attributes:
         context: The table, its lake, the session and who asked.
         epoch: The epoch its commits belong to.
-        rebuild: True for all of upstream, in place of what the table has.
-        told: Joins the metadata of the first commit of a rebuild.
-        done: What each micro-batch did, by its number.
-        others: Batches that took changed static inputs in between.
+        rebuild: True to read all of upstream and replace the table's rows.
+        metadata: Added to the metadata of the first commit of a rebuild.
+        done: The numbers of each micro-batch, by its id.
+        others: Batches of changed static inputs in between.
     """
 
     context: Context
     epoch: int
     rebuild: bool
-    told: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     done: dict[int, Batch] = field(default_factory=dict)
     others: list[Batch] = field(default_factory=list)
 
@@ -210,7 +210,7 @@ class StreamRun:
         if table.source:
             self.done[number] = write_files(rows, table, lake, versions, signed)
         elif table.stateful:
-            signed = with_metadata(signed, self.told) if number == 0 else signed
+            signed = with_metadata(signed, self.metadata) if number == 0 else signed
             self.done[number] = write_groups(rows, table, lake, versions, number, signed)
         else:
             self._write_in_parts(rows, versions, number, trigger)
@@ -238,7 +238,7 @@ class StreamRun:
 
 @contextmanager
 def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> Iterator[None]:
-    """Let the stream begin with a new checkpoint where the old one is of no use.
+    """Start the stream with a new checkpoint where the old one cannot be used.
 
     A rebuild that does not reach its first commit leaves the old one as it was.
     """

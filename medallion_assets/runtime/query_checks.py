@@ -1,7 +1,7 @@
-"""What a query cannot ask of its stream, told at a table's first run from Spark's plan, before any row moves.
+"""Check Spark's plan of a query at the table's first run, before any row is read.
 
-Here are the queries that return a frame, which have no text to be read as they load. The words are those of
-``declare.query_checks``.
+These checks are for queries that return a frame: they have no SQL text to check when they are declared. The
+messages are those of ``declare.query_checks``.
 """
 
 import logging
@@ -31,10 +31,10 @@ from medallion_assets.lake.position import at_version
 from medallion_assets.session.frames import each
 
 STREAM = "__medallion_stream"
-"""The alias by which the stream is known in a plan."""
+"""The alias of the stream in a plan."""
 
 WINDOWS = ("spark.timeWindow", "spark.sessionWindow")
-"""What Spark writes into the metadata of a window's column."""
+"""Keys that Spark writes into the metadata of a window's column."""
 
 NAMES = {"STRING": "TEXT", "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
 """Types by the names of ``query_checks.may_fail``, where Spark's are others."""
@@ -43,7 +43,7 @@ FILE = "query_warnings.json"
 
 
 def refuse_unsound_query(rows: DataFrame, table: Table, lake: Lake) -> None:
-    """Judge the plan of a query that never wrote its table, or not in its present form.
+    """Check the plan of a query that has not written its table yet in its present form.
 
     Args:
         rows: Upstream's columns; no row of them is read.
@@ -51,7 +51,7 @@ def refuse_unsound_query(rows: DataFrame, table: Table, lake: Lake) -> None:
         lake: Where its static inputs are.
 
     Raises:
-        QueryRefused: The query cannot give what its table says; nothing was written.
+        QueryRefused: The query cannot give what its table declares; nothing was written.
     """
     if table.once or (log.exists(lake.path(table)) and committed_code(table, lake) == code_version(table)):
         return
@@ -60,21 +60,21 @@ def refuse_unsound_query(rows: DataFrame, table: Table, lake: Lake) -> None:
         return
     for problem in filter(None, _problems(plan, table)):
         raise QueryRefused(f"{table.declared_at}: {table.key}: {problem}. Nothing was written.")
-    told = sorted({*_strict_casts(plan), *_window_functions(plan, table)} - {*table.query_warnings, ""})
-    for words in told:
+    messages = sorted({*_strict_casts(plan), *_window_functions(plan, table)} - {*table.query_warnings, ""})
+    for words in messages:
         logging.getLogger(__name__).warning("%s: %s: %s", table.declared_at, table.key, words)
-    if told or lake.state(table, FILE).exists():
-        write_json(lake.state(table, FILE), {"told": told})
+    if messages or lake.state(table, FILE).exists():
+        write_json(lake.state(table, FILE), {"told": messages})
 
 
 def query_warnings(table: Table, lake: Lake) -> list[str]:
-    """Return what a table's query does to records that a person may not expect: told as it loaded, or ran."""
+    """Return the warnings about a table's query, from its declaration and from its last checked plan."""
     noted = read_json(lake.state(table, FILE)) or {"told": ()}
     return [*table.query_warnings, *noted["told"]]
 
 
 def _plan(rows: DataFrame, table: Table, lake: Lake) -> Any:
-    """Return the analyzed plan of a query; None for one that fails, which its run will tell."""
+    """Return the analyzed plan of a query; None where the query fails, which its run reports."""
     source = rows.withColumn(SOURCE_ROW, F.lit("")) if table.rows_out == "many" else rows
     frames = {stream_of(table): source.alias(STREAM)}
     try:

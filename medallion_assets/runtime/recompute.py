@@ -1,7 +1,7 @@
-"""Rows of a table recomputed for the keys something upstream changed: replaced, deleted, matched late.
+"""Recompute the rows of the keys that changed upstream: replaced, deleted or matched late.
 
-Every other row stays as it is. What is written is what the whole of upstream gives for those keys,
-so that a change reaches the table however it came about, and doing it twice is doing it once.
+Every other row stays as it is. The rows of those keys are computed from all of upstream, so that every kind
+of change reaches the table and a repeated run gives the same rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from medallion_assets.sources.quarantine import TRIED
 
 
 def as_judged(before: DataFrame, table: Table) -> dict[str, int]:
-    """Return how the rows were counted: one that waits in quarantine was no row, whatever rules say now."""
+    """Return the counts of the rows by outcome; a row that waits in quarantine does not count as good."""
     if TRIED in before.columns:
         waits = expect("waits", f"NOT coalesce({TRIED}, false)")
         then = replace(table, expectations=(*table.expectations, waits))
@@ -44,10 +44,10 @@ def as_judged(before: DataFrame, table: Table) -> dict[str, int]:
 def as_found(
     before: DataFrame, table: Table, lake: Lake, keys: DataFrame | None, static_versions: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how the rows were counted where each met the version of a static input its own batch met.
+    """Return the counts of the rows by outcome, where batches read different versions of a static input.
 
-    Judged again by one version, a row could be good that is held, and its later ones duplicates: so rows
-    and entries are counted where they stand, and what is neither, nor let go, was a duplicate.
+    One version of a static input may give another outcome than the row got in its own batch. Therefore
+    table rows and quarantine entries are counted; every other row that was not dropped was a duplicate.
     """
     counts, own = as_judged(before, table), static_versions.get(table.key)
     if not _met_several_versions(table) or own is None:
@@ -83,9 +83,9 @@ class RecomputeScope:
         versions: Upstream versions before and with the change.
         static_versions: Versions of the static inputs now.
         old_static_versions: Their versions when the rows were written as they are.
-        fresh: What the query makes of the rows that came, where none went.
-        replay: The replay whose repairs are tried now; those of earlier ones stand in any case.
-        as_it_stood: Rows that stand in quarantine are told from the others.
+        fresh: The query's rows for the added upstream rows, where no upstream row was removed.
+        replay: The replay whose repairs are tried now; repairs of earlier replays always apply.
+        mark_quarantined: Mark the rows that are in quarantine (``repairs.in_force``).
     """
 
     keys: DataFrame | None
@@ -94,19 +94,19 @@ class RecomputeScope:
     old_static_versions: Mapping[str, int]
     fresh: DataFrame | None = None
     replay: str = ""
-    as_it_stood: bool = False
+    mark_quarantined: bool = False
 
 
 def prepare_recompute(spark: SparkSession, table: Table, lake: Lake, scope: RecomputeScope) -> Prepared:
-    """Compute the rows of the scope as upstream gives them now, and how their counts moved."""
+    """Compute the rows of the scope from upstream as it is now, and how their counts change."""
     before = None
     if scope.versions.after >= 0:
-        stood = replace(scope, replay="", as_it_stood=bool(scope.replay))
+        old_scope = replace(scope, replay="", mark_quarantined=bool(scope.replay))
         before = _rows_of_keys(
-            spark, table, lake, stood, scope.versions.after, scope.old_static_versions
+            spark, table, lake, old_scope, scope.versions.after, scope.old_static_versions
         ).persist()
     if before is not None and scope.fresh is not None:
-        # Upstream only grew: what was there and what came is all there is, and upstream is read once.
+        # Upstream only grew: the old and the added rows are all rows, so that upstream is read once.
         rows = before.unionByName(scope.fresh, allowMissingColumns=True)
     else:
         rows = _rows_of_keys(spark, table, lake, scope, scope.versions.upto, scope.static_versions)
@@ -147,11 +147,11 @@ def _rows_of_keys(
     version: int,
     static_versions: Mapping[str, int],
 ) -> DataFrame:
-    """Return all that the query makes of upstream, as it was at a version, for the keys of the scope."""
+    """Return the query's rows for a version of upstream, limited to the keys of the scope."""
     upstream, quarantine = lake.upstream_log(table), lake.quarantine(table)
-    repairs = in_force(spark, quarantine, scope.replay, scope.as_it_stood)
-    sane = sound(_as_of(spark, upstream, version, scope.versions.upto), spark, quarantine, scope.replay)
-    rows = derived(sane, table, lake, static_versions, repairs)
+    repairs = in_force(spark, quarantine, scope.replay, scope.mark_quarantined)
+    accepted = sound(_as_of(spark, upstream, version, scope.versions.upto), spark, quarantine, scope.replay)
+    rows = derived(accepted, table, lake, static_versions, repairs)
     for other in other_flows(table):
         taken = position(other, lake)
         if taken >= 0:
@@ -162,7 +162,7 @@ def _rows_of_keys(
 
 
 def _as_of(spark: SparkSession, upstream: Path, version: int, newest: int) -> DataFrame:
-    """Return upstream's rows of a version with the columns it has now, which the query may speak of."""
+    """Return upstream's rows of a version with the columns it has now, which the query may name."""
     rows = at_version(spark, upstream, version)
     if version == newest:
         return rows
@@ -190,10 +190,10 @@ def _write(
 
 
 def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[str]) -> DataFrame:
-    """Return the rows to merge: these, and as ``GONE`` the table's of the touched keys that are no more.
+    """Return the rows to merge, and with ``GONE`` true the table's rows of touched keys that no longer exist.
 
     Args:
-        rows: What the touched keys are now.
+        rows: The current rows of the touched keys.
         touched: Their keys, each once.
         path: The table.
         names: The columns that name a row of the table.
@@ -201,9 +201,9 @@ def with_gone(rows: DataFrame, touched: DataFrame, path: Path, names: Sequence[s
     marked = rows.withColumn(GONE, F.lit(False))
     if not log.exists(path):
         return marked
-    stands = rows.sparkSession.read.format("delta").load(str(path)).select(*names)
-    mine = of_keys(stands, touched)
-    gone = of_keys(mine, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
+    existing = rows.sparkSession.read.format("delta").load(str(path)).select(*names)
+    touched_rows = of_keys(existing, touched)
+    gone = of_keys(touched_rows, rows.select(*names), "left_anti").withColumn(GONE, F.lit(True))
     return marked.unionByName(gone, allowMissingColumns=True)
 
 

@@ -1,7 +1,7 @@
-"""A micro-batch of a query that keeps state in its checkpoint: its groups, whole or as they changed.
+"""A micro-batch of a query with state in its checkpoint: all groups, or the groups that changed.
 
-Spark runs such a query inside the stream, so that its rows cannot be taken out of a batch under way: the
-stream is begun again over rows without those held.
+Spark runs such a query inside the stream, so that rows cannot be removed from a running batch: the stream is
+started again without the rows that are held in quarantine.
 """
 
 import time
@@ -41,7 +41,7 @@ Half = Callable[[Lake, Transaction], None]
 """Writes a part of a batch's half into a lake's quarantine."""
 
 WAITS = f"reason_class = '{LATE}' AND status <> '{REPLAYED}'"
-"""SQL true of entries of rows that are in no window of the table."""
+"""SQL predicate of entries whose rows are in no window of the table."""
 
 
 def prepare_late(
@@ -70,7 +70,7 @@ def _settle(spark: SparkSession, table: Table, target: Lake, transaction: Transa
 
 
 def waits(table: Table, lake: Lake) -> bool:
-    """Return true where a late row is held, told by the log's reader."""
+    """Return true where a late row is held; reads the quarantine without Spark."""
     return bool(log.rows(lake.quarantine(table), f"SELECT 1 FROM t WHERE {WAITS} LIMIT 1"))
 
 

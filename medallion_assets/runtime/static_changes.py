@@ -35,7 +35,7 @@ from medallion_assets.sources.row_json import read_row
 
 
 class Moved(NamedTuple):
-    """A static input, and the versions of it that were not taken yet."""
+    """A static input, and the versions of it that were not processed yet."""
 
     name: str
     read: Read
@@ -58,7 +58,7 @@ def _followed(table: Table) -> Iterator[tuple[str, Table]]:
 
 
 def take_statics(context: Context) -> list[Batch]:
-    """Recompute the rows that changed static rows reach; gives a batch for each input."""
+    """Recompute the rows that join changed static rows; return a batch for each input."""
     moved = list(moved_statics(context.table, context.lake))
     is_begun = bool(moved) and position(context.table, context.lake) >= 0
     return [_taken(context, one) for one in moved] if is_begun else []
@@ -87,12 +87,12 @@ def _reached(context: Context, change: Moved) -> DataFrame:
     moved = changes.changed(spark, lake.path(read.table), change.versions).select(*read.on).distinct()
     found = _waiting(context, read, moved)
     if read.follow:
-        stands = spark.read.format("delta").load(str(lake.path(table)))
-        rejoined = stands.join(moved, list(read.on), "left_semi").select(*table.unique_by)
+        existing = spark.read.format("delta").load(str(lake.path(table)))
+        rejoined = existing.join(moved, list(read.on), "left_semi").select(*table.unique_by)
         found = rejoined if found is None else found.union(rejoined)
     if found is None:
         found = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by).limit(0)
-    # Not persisted: Spark reads a cached frame anew when its tables are written, and these will be.
+    # Not persisted: Spark recomputes a cached frame when one of its tables is written.
     return found.distinct().localCheckpoint()
 
 
@@ -120,13 +120,13 @@ def _fate(table: Table, lake: Lake) -> str:
 
 
 def why_not(table: Table, lake: Lake) -> str:
-    """Say why a refresh has nothing to do, empty where it has; needs no JVM."""
+    """Return why a refresh has nothing to do, empty where it has work; needs no JVM."""
     if is_lost(table, lake):
         raise CheckpointMismatch(
             f"{table.key}: the table at {lake.path(table)} {_fate(table, lake)}, so that a refresh would "
             "bring only new rows. Upstream still holds them all: run "
             f"`medallion reset {table.key} --yes`, which takes what is made from it too, and run again to "
-            "make all of it anew."
+            "load all of it again."
         )
     if has_other_upstream(table, lake):
         what, verb = ("its file ledger", "reset") if table.source else ("its upstream", "full_refresh")

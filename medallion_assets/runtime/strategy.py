@@ -1,7 +1,7 @@
-"""How a micro-batch reaches its table: appended, merged, in order, or recomputed for what it touches.
+"""Choose how a micro-batch is written: appended, merged, in order, or recomputed for the keys it touches.
 
-Made anew from upstream, a key costs its whole history. Events later than every one before them change
-nothing of it: they close the state that stands open, or bring the next ones.
+To recompute a key from upstream reads its whole history. Events that are later than all earlier ones need
+only the open state of their key: they end it or add the next states.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from medallion_assets.delta.names import literal, of_keys, quoted
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version, last_static_versions, newest_batch
 from medallion_assets.quality.derive import derived
-from medallion_assets.quality.history import SINCE, STOOD, states
+from medallion_assets.quality.history import IS_STATE, SINCE, states
 from medallion_assets.quality.judge import counted_within_bounds, judged
 from medallion_assets.quarantine.poison import sound
 from medallion_assets.quarantine.quarantined import append_refused
@@ -32,22 +32,22 @@ from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.write import Prepared, joining, prepare_rows, refuse_changed_columns
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
-"""Types whose values cannot be put on record as text and compared again."""
+"""Types whose values cannot be recorded as text and compared later."""
 
 
 class Order(NamedTuple):
-    """How a batch's events stand to those before: all later or not, and the newest of all, as text."""
+    """Whether a batch's events are all later than earlier ones, and the newest sequence of all, as text."""
 
     is_later: bool
     newest: str
 
 
 def order_of(events: DataFrame, every: Callable[[], DataFrame], table: Table, lake: Lake) -> Order:
-    """Return how a batch's events stand to all that were taken before.
+    """Compare a batch's events with all events of earlier batches.
 
     Args:
-        events: What the query makes of the batch.
-        every: Gives what it makes of all of upstream; asked where no record says what was taken before.
+        events: The query's rows for the batch.
+        every: Gives the query's rows for all of upstream; called where the newest sequence is not recorded.
         table: The table.
         lake: Where it is.
     """
@@ -66,13 +66,13 @@ def order_of(events: DataFrame, every: Callable[[], DataFrame], table: Table, la
 
 
 def may_be_in_order(table: Table, lake: Lake, versions: VersionRange) -> bool:
-    """Return true where what stands open can be enough for these versions of upstream, by the logs alone."""
-    stands = versions.after >= 0 and log.exists(lake.path(table))
-    return stands and only_appends(lake.upstream_log(table), versions)
+    """Return true where the open states may be enough for these upstream versions; reads only the logs."""
+    has_table = versions.after >= 0 and log.exists(lake.path(table))
+    return has_table and only_appends(lake.upstream_log(table), versions)
 
 
 def can_be_in_order(table: Table) -> bool:
-    """Return true where events of this declaration can ever be enough by themselves."""
+    """Return true where this declaration allows events to be applied to the open states alone."""
     kept = table.scd
     if kept is None or kept.from_snapshots or kept.apply_as_truncates:
         return False
@@ -85,7 +85,7 @@ def prepare_in_order(
 ) -> Prepared | None:
     """Judge later events, which change only the states that are open.
 
-    None where a repair of an earlier row is in force: it may be of a later time than it was taken at.
+    Return None where a repair of an earlier row is in force: the repaired row may be later than its batch.
     """
     spark = events.sparkSession
     if own_version is None or in_force(spark, lake.quarantine(table)) is not None:
@@ -98,19 +98,17 @@ def prepare_in_order(
         append_refused(verdict, counts, table, target.quarantine(table), transaction)
         _write(verdict.where(f"{working.OUTCOME} = 'good'"), before, table, target, transaction)
 
-    return Prepared(
-        counts, "in order: the new events and the states that stood open", write, (verdict,), newest
-    )
+    return Prepared(counts, "in order: the new events and the open states", write, (verdict,), newest)
 
 
 def _write(good: DataFrame, before: DataFrame, table: Table, target: Lake, transaction: Transaction) -> None:
     kept, path = _kept(table), target.path(table)
-    # Before they meet the states: a union casts, and fills a struct's fields with NULL.
+    # Checked before the union with the states, which casts types and fills missing struct fields with NULL.
     refuse_changed_columns(good, table, target, (START_AT, END_AT))
     keys = good.select(*kept.keys).distinct()
-    mine = of_keys(_open_states(before, kept), keys, "left_semi")
-    shown = [quoted(c) for c in mine.columns if c in (*good.columns, SINCE, STOOD)]
-    events = good.unionByName(mine.select(*shown), allowMissingColumns=True)
+    open_states = of_keys(_open_states(before, kept), keys, "left_semi")
+    shown = [quoted(c) for c in open_states.columns if c in (*good.columns, SINCE, IS_STATE)]
+    events = good.unionByName(open_states.select(*shown), allowMissingColumns=True)
     rows = joining(states(events, kept, None, events.limit(0)), table, target)
     if kept.type == 1:
         upsert(with_gone(rows, keys, path, kept.keys), path, transaction, kept.keys)
@@ -119,12 +117,12 @@ def _write(good: DataFrame, before: DataFrame, table: Table, target: Lake, trans
         upsert(rows, path, transaction, [*kept.keys, START_AT], among=f"t.`{END_AT}` IS NULL")
 
 
-def _open_states(stood: DataFrame, kept: Changes) -> DataFrame:
-    """Return the states that may end now as the events that began them."""
-    told = stood.withColumn(STOOD, F.lit(True))
+def _open_states(rows: DataFrame, kept: Changes) -> DataFrame:
+    """Return the states that the batch may end, as the events that began them."""
+    marked = rows.withColumn(IS_STATE, F.lit(True))
     if kept.type == 1:
-        return told
-    begun = told.where(f"`{END_AT}` IS NULL").withColumn(SINCE, F.col(START_AT))
+        return marked
+    begun = marked.where(f"`{END_AT}` IS NULL").withColumn(SINCE, F.col(START_AT))
     return begun if kept.sequence_by in begun.columns else begun.withColumn(kept.sequence_by, F.col(SINCE))
 
 
@@ -156,8 +154,8 @@ def choose_strategy(batch: MicroBatch, table: Table, lake: Lake) -> Strategy:
 
 
 def _takes_back(table: Table, lake: Lake, versions: VersionRange) -> bool:
-    """Return true where rows of upstream went or changed, or all of it is taken over what is there."""
-    # A table may be there, empty, before its first batch, where its layout asked for it.
+    """Return true where upstream rows were removed or changed, or are read again over existing rows."""
+    # A layout may create the table, empty, before its first batch.
     again = versions.after < 0 and newest_batch(table, lake) is not None
     return again or not changes.only_appends(lake.upstream_log(table), versions)
 
@@ -180,7 +178,7 @@ def _dimension(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
 
 
 def _all_of(batch: MicroBatch, table: Table, lake: Lake) -> DataFrame:
-    """Return what the query makes of all of upstream."""
+    """Return the query's rows for all of upstream."""
     spark = batch.rows.sparkSession
     upstream = at_version(spark, lake.upstream_log(table), batch.versions.upto)
     return derived(sound(upstream, spark, lake.quarantine(table)), table, lake, batch.static_versions)
@@ -217,7 +215,7 @@ def _recomputed(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
 
 
 def _reaches_all(batch: MicroBatch, table: Table, lake: Lake) -> bool:
-    """Return true where one event says something of every key: a truncation, or a snapshot of the whole."""
+    """Return true where one event can affect every key: a truncation or a snapshot."""
     kept = table.scd
     if not kept or kept.from_snapshots:
         return bool(kept)

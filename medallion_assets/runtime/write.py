@@ -1,4 +1,4 @@
-"""How a batch is committed: to its quarantine first, to its table last, its account in the table's commit."""
+"""Commit a batch: first to its quarantine, then to its table, with the batch's numbers in that commit."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from medallion_assets.session.frames import computed, is_row_by_row
 from medallion_assets.sources.schema_versions import WIDENING
 
 WIDER = ("tinyint", "smallint", "int", "bigint")
-"""A column takes values of the types before its own."""
+"""Integer types, narrowest first: a column accepts values of the types before its own."""
 
 
 def joining(rows: DataFrame, table: Table, lake: Lake) -> DataFrame:
@@ -126,7 +126,7 @@ def _takes(held: DataType, new: DataType) -> bool:
 
 
 Write = Callable[[Lake, Transaction], None]
-"""Writes the quarantine's half of a batch, then the table's one commit, into a lake."""
+"""Write a batch into a lake: first the quarantine's commit, then the table's."""
 
 
 class Prepared(NamedTuple):
@@ -134,9 +134,9 @@ class Prepared(NamedTuple):
 
     Attributes:
         counts: Counts of ``judge``; those of rows as they were before under ``was:<name>``.
-        strategy: How the rows are written, and why so.
-        write: Writes the quarantine's half, then the table's one commit, into a lake.
-        frames: What is kept of it, to be let go once it is written.
+        strategy: How the rows are written, and why.
+        write: Writes into a lake: first the quarantine's commit, then the table's.
+        frames: Persisted frames, to be unpersisted after the write.
         newest_sequence: For a changing dimension, the latest event taken.
     """
 
@@ -146,21 +146,21 @@ class Prepared(NamedTuple):
     frames: tuple[DataFrame, ...] = ()
     newest_sequence: str = ""
 
-    def let_go(self) -> None:
-        """Free what was kept."""
+    def unpersist(self) -> None:
+        """Unpersist the frames."""
         for frame in self.frames:
             frame.unpersist()
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a refresh works on: made once, and passed to all that take part.
+    """The table, lake, session and run of a refresh, passed to every function of it.
 
     Attributes:
         table: The table, or one of its flows.
         lake: Where it is.
         spark: The session.
-        run_id: Who asked.
+        run_id: Id of the run.
     """
 
     table: Table
@@ -172,11 +172,11 @@ class Context:
 def commit(prepared: Prepared, batch: Batch, context: Context, transaction: Transaction) -> Batch:
     """Commit a batch, and return it with its totals.
 
-    A table with a gate is written into a staged clone first and judged there; the real table gets the same
-    rows in one commit, or none.
+    A table with ``write_audit_publish`` is first written into a staged clone and checked there; then the
+    table gets the same rows in one commit, or no row.
 
     Raises:
-        GateClosed: A check that blocks does not hold; nothing was published.
+        GateClosed: A blocking check failed; nothing was published.
     """
     table, lake, spark = context.table, context.lake, context.spark
     path = lake.path(table)
@@ -192,7 +192,7 @@ def commit(prepared: Prepared, batch: Batch, context: Context, transaction: Tran
                 raise
         _write(prepared, spark, lake, table, whole)
     finally:
-        prepared.let_go()
+        prepared.unpersist()
     done = newest(path, table.flow)
     return replace(done, replaced=batch.replaced) if done else batch
 
@@ -201,7 +201,7 @@ def _write(
     prepared: Prepared, spark: SparkSession, lake: Lake, table: Table, transaction: Transaction
 ) -> None:
     prepared.write(lake, transaction)
-    # A MERGE or an append that found nothing to do may leave no commit; the position moves in any case.
+    # A MERGE or an append without effect may write no commit; the position must be committed in any case.
     commit_nothing(spark, lake.path(table), transaction)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 LAYERS = ("bronze", "silver", "gold", "quarantine")
 DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _NAMED: dict[tuple[str, str, str, str], Any] = {}
-"""What a JVM's catalogs know already, by session, pipeline, layer and table."""
+"""The tables that a JVM's catalogs know already, by session, pipeline, layer and table."""
 
 
 def name_tables(spark: SparkSession, lake: Path) -> list[str]:
@@ -43,14 +43,14 @@ def _key(session: str, table: Path) -> tuple[str, str, str, str]:
 def _name(spark: SparkSession, session: str, table: Path) -> None:
     pipeline, layer, name = table.parts[-3:]
     jvm: Any = spark._jvm
-    told = jvm.java.util.HashMap()
+    properties = jvm.java.util.HashMap()
     for key, value in {"provider": "delta", "location": str(table), "external": "true"}.items():
-        told.put(key, value)
+        properties.put(key, value)
     connector = jvm.org.apache.spark.sql.connector
     identity = connector.catalog.Identifier.of(_array(spark, jvm.java.lang.String, layer), name)
     columns = _array(spark, connector.catalog.Column)
     parts = _array(spark, connector.expressions.Transform)
-    _catalog(spark, session, pipeline).createTable(identity, columns, parts, told)
+    _catalog(spark, session, pipeline).createTable(identity, columns, parts, properties)
     _NAMED[_key(session, table)] = name
 
 

@@ -37,7 +37,7 @@ def frame_of_table(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 FEW_ROWS = 10_000
 FEW_BYTES = 4 << 20
-"""Of Parquet: what is read of a log's statistics before rows are computed into memory."""
+"""Limits for rows computed into memory; the log's statistics give the bytes of their Parquet files."""
 
 PARTITIONS_FIRST = "spark.sql.limit.initialNumPartitions"
 

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark 4 runs on, and Delta's jars, fetched once with Ivy."""
+"""Find a Java for Spark 4, and Delta's jars, which are downloaded once with Ivy."""
 
 import fcntl
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Starts the process's one Spark session, or returns the one that runs; each option with its reason."""
+"""Start the process's Spark session, or return the running one; each option with its reason."""
 
 import hashlib
 import logging
@@ -47,7 +47,7 @@ TUNED = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Planning again after each shuffle of two partitions: a warm chain's three tables took 5.5 s, not 4.3.
     "spark.sql.adaptive.enabled": "false",
-    # By default 100 generated classes are kept: a chain of three tables has 300, compiled anew each round.
+    # By default 100 generated classes are kept: a chain of three tables has 300, compiled again each round.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -58,7 +58,7 @@ TUNED = {
     "spark.broadcast.blockSize": "256k",
     "spark.sql.autoBroadcastJoinThreshold": "64m",
 }
-"""For one machine only; a named master is left as its owner set it."""
+"""Options for one machine only; a session with a configured master does not get them."""
 
 OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For the tables of tests: evaluating a few rows costs less than compiling code for them."""
@@ -86,9 +86,9 @@ second compiler took half of the first eight rounds' processor time, 75 of 150 s
 
 
 def session_options(
-    one_machine: bool, jars: list[Path], jvm: list[str], mine: dict[str, str]
+    one_machine: bool, jars: list[Path], jvm: list[str], user_options: dict[str, str]
 ) -> dict[str, str]:
-    """Return the options of a session; ``mine`` wins over all of ours."""
+    """Return the options of a session; ``user_options`` wins over all of ours."""
     if one_machine:
         class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
         # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
@@ -97,7 +97,7 @@ def session_options(
         ours = SAFE | TUNED | class_path | modes | java
     else:
         ours = SAFE | {"spark.jars": ",".join(map(str, jars))}
-    return ours | mine
+    return ours | user_options
 
 
 def _umask() -> int:
@@ -142,7 +142,7 @@ REPEATING_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """pyspark prints each error that it also raises, with 4 KB of Java stack, up to forty times a batch."""
 
 _OURS: list[tuple[Settings, SparkSession]] = []
-"""The session that was started last, and what it was started with."""
+"""The session that was started last, and its options."""
 
 
 def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:

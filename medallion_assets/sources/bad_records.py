@@ -1,4 +1,4 @@
-"""Bad records as files beside the quarantine, a folder for each micro-batch, and their reader."""
+"""Write bad records as files beside the quarantine, a folder for each micro-batch, and read them."""
 
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,7 +24,7 @@ def write_bad_records(bad: DataFrame, place: LoadTarget, transaction: Transactio
 
     The batch's folder is named by when its last files entered the ledger (``yyyyMMddTHHmmss``), the user's
     schema where there is one, the table, and the version of the ledger the batch ends at: no other batch
-    writes it, and the same batch, taken again after a crash, writes it anew, whichever of its files are left.
+    writes it, and a batch that is repeated after a crash overwrites it, whichever of its files are left.
     """
     # An entry of the log that is gone must not keep the batch from being written.
     committed = next(log.newest_commits(place.ledger, transaction.version), {}).get("timestamp", 0)
@@ -33,8 +33,8 @@ def write_bad_records(bad: DataFrame, place: LoadTarget, transaction: Transactio
     batch = f"{seen:%Y%m%dT%H%M%S}-{owner}-{transaction.version}"
     # A relative path lies in the pipeline's folder of the lake.
     target = place.path.parent.parent / place.source.bad_records_path / batch / FOLDER
-    told = bad.selectExpr("_source_file AS path", "_raw AS record", "_reason AS reason")
-    told.write.mode("overwrite").json(str(target))
+    records = bad.selectExpr("_source_file AS path", "_raw AS record", "_reason AS reason")
+    records.write.mode("overwrite").json(str(target))
 
 
 def bad_records(folder: str | Path, spark: SparkSession | None = None) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Landing files moved away or deleted once every table that reads them has committed them.
+"""Move or delete landing files after every table that reads them has committed them.
 
 Every table that looks at a landing zone is registered in the lake, whichever pipeline or notebook it is of: a
 small JSON file beside its lease names its ledger and its source, relative to itself.
@@ -29,7 +29,7 @@ from medallion_assets.sources.walking import entries
 from medallion_assets.storage import is_object, is_still, move, storage_of
 
 READERS = "readers"
-"""The folder of registrations, in the folder of a table's state."""
+"""The folder of registered readers, in the state folder of a table."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Reader:
     Attributes:
         ledger: Its ledger.
         location: The folder, file or glob it reads.
-        pattern: The names it takes, and ``recursive`` whether it looks into folders below.
-        bad_records: Where it writes bad records as files; empty for nowhere.
+        pattern: The glob of file names; ``recursive`` includes the folders below.
+        bad_records: The folder of its bad records files; empty for none.
     """
 
     ledger: Path
@@ -51,12 +51,12 @@ class Reader:
 
     @staticmethod
     def of(source: Source, location: Path | str, ledger: Path) -> "Reader":
-        """Return the reader that a source and its ledger are."""
+        """Return the reader of a source and its ledger."""
         glob, deep, bad = source.path_glob_filter, source.recursive_file_lookup, source.bad_records_path
         return Reader(ledger, location, glob, deep, bad)
 
     def has_taken(self, paths: Collection[str]) -> set[str]:
-        """Return those of the files that it has committed, or will never read."""
+        """Return the files among ``paths`` that the reader has committed or will never read."""
         begins = re.split(r"[*?\[]", str(self.location))[0]
         if not any(path.startswith(begins) for path in paths):
             # What a store far away holds is not asked for.
@@ -95,7 +95,7 @@ def readers_in(lake: Path) -> Iterator[Reader]:
     """Return every reader that is registered in a lake.
 
     Raises:
-        ValueError: What one of them reads cannot be told, until its table runs again.
+        ValueError: A reader's registration is unreadable until its table runs again.
     """
     for file in lake.glob(f"*/_state/*/*/{READERS}/*.json"):
         said = read_json(file)
@@ -116,7 +116,7 @@ def lakes_beside(lake: Path) -> list[Path]:
 
 
 def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ()) -> int:
-    """Move or delete the files that are due, and write down what became of each; return how many.
+    """Move or delete the files that are due, and record the status of each; return their number.
 
     A file is due where this table committed it longer than the retention ago, every other table of the lake
     (and of other users' lakes beside it) that reads it has too, and it still is as it was read. It is never
@@ -136,8 +136,8 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     try:
         readers = {reader.ledger: reader for reader in (*declared, *registered)}
     except ValueError as problem:
-        told = "%s cleans nothing yet: %s; its own table writes it anew when it runs next"
-        logging.getLogger(__name__).warning(told, place.key, problem)
+        message = "%s cleans nothing yet: %s; its own table writes it again when it runs next"
+        logging.getLogger(__name__).warning(message, place.key, problem)
         return 0
     for reader in readers.values():
         if due and reader.ledger != place.ledger:
@@ -168,7 +168,7 @@ def _is_as_read(path: str, row: dict[str, Any]) -> bool:
 
 
 def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> dict[str, Any]:
-    """Take one file away, and return the row that says so."""
+    """Move or delete one file, and return its status row."""
     target = None
     if source.clean_source == "MOVE":
         wanted = Path(source.clean_source_move_destination).expanduser() / os.path.relpath(path, root)

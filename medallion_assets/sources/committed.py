@@ -1,4 +1,4 @@
-"""What a batch's commits hold of each landing file: rows and values, counted in the Parquet files they added.
+"""Count the rows and values of each landing file in the Parquet files that a batch's commits added.
 
 Not by what Spark said it wrote: the counts made of a file outside Spark need others to be held against.
 """
@@ -42,14 +42,14 @@ def account_of(
     values: "Mapping[str, Future[ValueCounts]]",
     query: QueryColumns,
 ) -> Found:
-    """Return what a batch's commits hold of each of its files.
+    """Return the rows and values of each file in a batch's commits.
 
     Args:
         place: The table and its quarantine.
         files: The files the batch loaded.
         transaction: What was committed.
-        values: By path, the values each file holds.
-        query: What the table's query does with columns.
+        values: By path, the values of each file.
+        query: How the table's query uses the columns.
     """
     fields = _fields(place.path)
     names = {f["name"]: f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields}
@@ -71,19 +71,19 @@ def account_of(
             there.quarantined[path] = Counter({"value": count})
     books = {}
     for file in files:
-        let_go = file.records - rows[file.path] - refused[file.path]
+        dropped = file.records - rows[file.path] - refused[file.path]
         counts, why = _counts_of(file, values[file.path])
         why = "the table's data files were removed before they were counted" if removed else why
         books[file.path] = (
-            ValueBooks(uncounted={"*": why}) if why else books_of(file, counts, there, query, let_go)
+            ValueBooks(uncounted={"*": why}) if why else books_of(file, counts, there, query, dropped)
         )
     return Found(rows, refused, rescues, books, place.source.malformed == "DROPMALFORMED")
 
 
 def _counts_of(file: Entry, counting: "Future[ValueCounts]") -> tuple[ValueCounts, str]:
-    """Return the values a file holds, or why they are not known.
+    """Return the values of a file, or why they are unknown.
 
-    A batch that died is accounted for by the next run, and anything may lie under the file's name by then.
+    The next run accounts for a batch that crashed; the file may have been replaced by then.
     """
     counts, why = ValueCounts(), ""
     try:
@@ -102,7 +102,7 @@ def is_as_counted(file: Entry) -> bool:
 
 
 def _counted(parts: Sequence[Path], file_column: str, rescued: str) -> tuple[Counter[str], Counter[str]]:
-    """Return, by landing file, the rows of data files and those with something in the rescued data column."""
+    """Return, by landing file, the number of rows, and of rows with rescued data, in data files."""
     rows: Counter[str] = Counter()
     rescues: Counter[str] = Counter()
     for part in parts:

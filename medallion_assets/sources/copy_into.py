@@ -24,18 +24,18 @@ from medallion_assets.sources.walking import folder_of, local_path, location_of
 from medallion_assets.storage import is_object, storage_of
 
 MOST_FILES = 1000
-"""COPY INTO's own limit on FILES."""
+"""COPY INTO's limit on the number of FILES."""
 
 
 @dataclass(frozen=True)
 class CopyResult:
-    """COPY INTO's result columns, and what they leave out.
+    """COPY INTO's result columns, and further results.
 
     Attributes:
         num_affected_rows, num_inserted_rows: Rows appended to the table; 0 on a repeated call.
-        num_skipped_corrupt_files: Files that could not be read; a mended one is taken by a later call.
-        load: The whole account, None after ``validate``.
-        validation: What ``validate`` found, None without it.
+        num_skipped_corrupt_files: Files that could not be read; a later call loads a repaired file.
+        load: All numbers of the load, None after ``validate``.
+        validation: The result of ``validate``, None without it.
         message: Why no file was read, empty where some were.
     """
 
@@ -63,12 +63,12 @@ def copy_into(
     spark: SparkSession | None = None,
     **options: Any,
 ) -> CopyResult:
-    """Append the files at a source that the table has not loaded yet; called again, it appends none.
+    """Append the files of a source that the table has not loaded yet; a repeated call appends none.
 
-    What was loaded is the table's own knowledge, not a checkpoint's. A record that is malformed, that has a
-    value of the wrong type, or that an expression of ``select`` fails on, goes to the table's quarantine and
-    the load goes on; fields no column takes are in ``_rescued_data``. A call takes the files its clauses
-    choose and no others, whatever became of earlier calls.
+    The table itself records the loaded files, not a checkpoint. A record that is malformed, has a value of
+    the wrong type, or fails in an expression of ``select``, goes to the table's quarantine and the load
+    continues; fields without a column are in ``_rescued_data``. A call loads only the files that its clauses
+    choose.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
@@ -142,7 +142,7 @@ def _refuse_files(root: Path | str, files: Sequence[str], source: Source) -> Non
 def _nothing_read(
     root: Path | str, source: Source, pattern: str, place: LoadTarget, look: DiscoveryOptions
 ) -> str:
-    """Say why a call read no file."""
+    """Return why a call read no file."""
     matching = f" matches PATTERN {pattern!r}" if pattern else ""
     if not listing(place.landing, place.root, source, {}).matched:
         return f"no file below {root}{matching or ' is meant for loading'}"
@@ -198,10 +198,10 @@ def autoload_to_table(
     spark: SparkSession | None = None,
     **options: Any,
 ) -> LoadResult:
-    """Loads the files that are new at a source into a table, each exactly once.
+    """Load the new files of a source into a table, each exactly once.
 
-    Good records reach ``<lake>/<pipeline>/<layer>/<table>``; what cannot be a row stands in
-    ``<lake>/<pipeline>/quarantine/<table>`` with its text, reason and file; what no column takes, in
+    Good records are written to ``<lake>/<pipeline>/<layer>/<table>``; malformed records to
+    ``<lake>/<pipeline>/quarantine/<table>`` with their text, reason and file; fields without a column to
     ``_rescued_data``. The schema is inferred and grows with the files unless ``schema`` fixes it.
 
     Args:

@@ -1,4 +1,4 @@
-"""Tables made and dropped by a call: ``create_table_as`` of a query, ``create_table`` of columns."""
+"""Create and drop tables: ``create_table_as`` from a query, ``create_table`` from columns."""
 
 import json
 import shutil
@@ -31,14 +31,14 @@ def create_table_as(
     comment: str = "",
     spark: SparkSession | None = None,
 ) -> int:
-    """Make a table of what a query gives now; later rows of its inputs never reach it.
+    """Create a table from a query's current rows; later rows of its inputs are not added.
 
-    To make one from files with bad records kept aside, use ``copy_into`` on a new table.
+    To create a table from files with a quarantine for bad records, use ``copy_into`` on a new table.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
         query: A frame, or Spark SQL; a Delta table in it is named by its path.
-        replace: Rewrites a table that stands; its old rows stay in its history.
+        replace: Rewrite an existing table; its old rows stay in its history.
         comment: Delta's comment of the table.
         spark: The session to use; the project's own where it is None.
 
@@ -46,8 +46,8 @@ def create_table_as(
         The table's Delta version.
 
     Raises:
-        SourceError: The table stands already and ``replace`` is false, runs or loads fill it, or its name
-            cannot work.
+        SourceError: The table exists already and ``replace`` is false, runs or loads fill it, or its name
+            is invalid.
         TableBusy: Another process writes the table.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
@@ -56,7 +56,7 @@ def create_table_as(
     with open_to_writers(settings.lake), held(named.lease(settings.lake), named.key):
         if log.exists(path) and not replace:
             raise SourceError(
-                f"{named.key} stands already, at {path}. CREATE TABLE AS makes a table once: nothing was "
+                f"{named.key} exists already, at {path}. CREATE TABLE AS makes a table once: nothing was "
                 "changed. Give replace=True to rewrite it, or use copy_into to append what is new."
             )
         if newest_flows(path):
@@ -68,8 +68,8 @@ def create_table_as(
         rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
         _write(rows, path, named.key)
         if comment:
-            told = f"SET TBLPROPERTIES ('comment' = {literal(comment)})"
-            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {told}")
+            properties = f"SET TBLPROPERTIES ('comment' = {literal(comment)})"
+            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(str(path))} {properties}")
         if spark is None and isinstance(query, str):
             name_tables(rows.sparkSession, settings.lake)
     version = log.version(path)
@@ -85,16 +85,16 @@ def create_table(
     table_name: str,
     columns: str,
     *,
-    may_stand: bool = False,
+    if_not_exists: bool = False,
     comment: str = "",
     spark: SparkSession | None = None,
 ) -> int:
-    """Make an empty table; ``copy_into`` and ``autoload_to_table`` read files with the types of its columns.
+    """Create an empty table; ``copy_into`` and ``autoload_to_table`` read files with its columns' types.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
         columns: As DDL, ``id INT COMMENT 'its number', at TIMESTAMP``.
-        may_stand: Does nothing where the table stands already.
+        if_not_exists: Do nothing where the table exists already.
         comment: Delta's comment of the table.
         spark: The session to use; the project's own where it is None.
 
@@ -102,7 +102,7 @@ def create_table(
         The table's Delta version.
 
     Raises:
-        SourceError: The table stands already, its name cannot work, or the columns cannot be read.
+        SourceError: The table exists already, its name is invalid, or the columns cannot be read.
         TableBusy: Another process writes the table.
     """
     settings, named = current_settings(), NamedTable.of(table_name)
@@ -112,20 +112,20 @@ def create_table(
         if not log.exists(path):
             session = spark or start_session(settings)
             note = {"run_id": uuid.uuid4().hex, "table": named.key, "query": "CREATE TABLE"}
-            told = f"COMMENT {literal(comment)} " if comment else ""
+            comment_clause = f"COMMENT {literal(comment)} " if comment else ""
             try:
                 with signed(session, Transaction("", 0, note)):
                     session.sql(
-                        f"CREATE TABLE delta.{quoted(str(path))} ({columns}) USING DELTA {told}"
+                        f"CREATE TABLE delta.{quoted(str(path))} ({columns}) USING DELTA {comment_clause}"
                         f"TBLPROPERTIES ('{DECLARED}' = 'true')"
                     )
             except AnalysisException as error:
                 raise SourceError(
                     f"{named.key} cannot be made of these columns: {first_line(error)}. Nothing was written."
                 ) from error
-        elif not may_stand:
+        elif not if_not_exists:
             raise SourceError(
-                f"{named.key} stands already, at {path}. Nothing was changed: say IF NOT EXISTS to leave it "
+                f"{named.key} exists already, at {path}. Nothing was changed: say IF NOT EXISTS to leave it "
                 f"as it is, or run `medallion cleanup`, which lists what can be removed."
             )
     version = log.version(path)
@@ -134,10 +134,10 @@ def create_table(
 
 
 def drop_table(table_name: str, *, may_lack: bool = False) -> None:
-    """Remove a table that calls made or load: its rows, quarantine, file ledger and checkpoint.
+    """Delete a table of notebook calls: its rows, quarantine, file ledger and checkpoint.
 
-    The next call of its load takes every landing file again. Landing files, bad records and what else lies in
-    a checkpoint directory stay.
+    The next load reads every landing file again. Landing files, bad records and other files in a checkpoint
+    directory are kept.
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
@@ -173,7 +173,7 @@ def drop_table(table_name: str, *, may_lack: bool = False) -> None:
 
 
 def of_declared_types(source: Source, path: Path) -> Source:
-    """Return the source as files for a table that ``create_table`` made are read: with its columns' types."""
+    """Return the source with the column types of a table that ``create_table`` made."""
     if source.schema or source.select or not log.exists(path) or DECLARED not in log.properties(path):
         return source
     columns = [f for f in log.spark_schema(path).fields if not f.name.startswith("_")]

@@ -1,4 +1,4 @@
-"""Which files are new, and what is inside them: decided without a JVM, written to the ledger."""
+"""Discover new files, count their records without a JVM, and write them to the ledger."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -38,17 +38,17 @@ FORBIDDEN = "the user this runs as may not read it"
 NOTHING = Contents("", 0, "")
 
 AT_ONCE = 2
-"""Files counted side by side; some are held in memory for it."""
+"""Files counted in parallel; some readers hold a whole file in memory."""
 
 
 @dataclass(frozen=True)
 class DiscoveryResult:
-    """What one look at a landing zone added to its ledger.
+    """The entries that one discovery added to a ledger.
 
     Attributes:
-        admitted: Files to load, and ``records`` those they hold.
-        refused: Files written down for another reason.
-        matched: Files the source's filters take, known or not; 0 where a pattern or a name fits nothing.
+        admitted: Files to load; ``records`` is the number of their records.
+        refused: Files recorded with another status.
+        matched: Files that match the source's filters, known or not.
     """
 
     admitted: int
@@ -59,13 +59,13 @@ class DiscoveryResult:
 
 @dataclass(frozen=True)
 class DiscoveryOptions:
-    """How a look is made.
+    """Options of a discovery.
 
     Attributes:
-        settle_seconds: A younger file may still be being written: it waits for a later look.
-        only: Paths below the source to look at alone; all where None.
-        again: Takes files that were taken before once more.
-        must_exist: A source that is not there is an error at the first look, too.
+        settle_seconds: A younger file may still be being written: it waits for a later discovery.
+        only: The paths below the source to check; all where None.
+        again: True to admit files again that were admitted before.
+        must_exist: True to raise for a missing source at the first discovery, too.
     """
 
     settle_seconds: float = 0
@@ -76,7 +76,7 @@ class DiscoveryOptions:
 
 @dataclass(frozen=True)
 class Look:
-    """What one look found: the root of its paths, new files oldest first, how many match, what is known."""
+    """A listing with its context: the root of its paths, new files oldest first, matches, and known files."""
 
     root: str
     new: list[FoundFile]
@@ -90,7 +90,7 @@ def unseen_files(
     """Return the files the ledger does not know as they are now, oldest first; writes nothing.
 
     Raises:
-        SourceMissing: The source is gone, or was to be there.
+        SourceMissing: The source was removed, or does not exist and ``must_exist`` is set.
     """
     return _look(location, ledger, source, options or DiscoveryOptions()).new
 
@@ -98,10 +98,10 @@ def unseen_files(
 def discover(
     location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions | None = None
 ) -> DiscoveryResult:
-    """Add what is new at a source to its ledger, a commit for each micro-batch to come.
+    """Add new files of a source to its ledger, one commit for each future micro-batch.
 
     Raises:
-        SourceMissing: The source is gone, or was to be there.
+        SourceMissing: The source was removed, or does not exist and ``must_exist`` is set.
         FolderDenied: A folder may not be listed.
     """
     options = options or DiscoveryOptions()
@@ -109,7 +109,7 @@ def discover(
     look = _look(location, ledger, source, options)
     entries = _entries(look, ledger, source, options)
     if first and not source.include_existing_files:
-        # In one commit, and also where there is nothing: what comes later was not there at the first look.
+        # One commit, even if it is empty: it separates later files from those of the first discovery.
         ledgers.append(ledger, entries, look.root)
     else:
         for chunk in _chunks(entries, source):
@@ -161,14 +161,14 @@ def _entries(look: Look, ledger: Path, source: Source, options: DiscoveryOptions
 def _entry(
     found: FoundFile, look: Look, source: Source, before: dict[str, object] | None, again: bool
 ) -> Entry | None:
-    """Return what is to be written down of a file, None where it changes while it is looked at.
+    """Return the ledger entry of a file, None where the file changes while it is read.
 
     Args:
         found: The file.
-        look: What the look found.
+        look: The listing with its context.
         source: How it is read.
         before: The ledger's entry of the contents that were admitted last.
-        again: Takes it though nothing changed.
+        again: True to admit it although nothing changed.
     """
     if found.refusal:
         return _noted(found, look, REFUSED, found.refusal)
@@ -185,13 +185,13 @@ def _entry(
         return _noted(found, look, DENIED, FORBIDDEN)
     except (UnreadableFile, OSError) as problem:
         return _noted(found, look, REFUSED, str(problem))
-    # A file that changed while it was being counted is half written, and waits.
+    # A file that changed while it was counted is still being written: it waits for a later discovery.
     is_whole = is_still(found.stored.path, found.size, found.modified_at, found.stored.tag)
     return made if is_whole else None
 
 
 def _noted(found: FoundFile, look: Look, status: str, reason: str = "", inside: Contents = NOTHING) -> Entry:
-    """Return the row that says what was seen of a file, and what is to become of it."""
+    """Return the ledger entry of a file with its status."""
     known = look.known.get(found.path)
     facts = (inside.tag, inside.records, inside.layout, inside.header, status, reason)
     now, before = datetime.now(timezone.utc), known.admitted if known else NONE

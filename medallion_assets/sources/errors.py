@@ -55,7 +55,7 @@ class TableLost(RuntimeError):
         super().__init__(
             f"{key}: the table at {path} is gone, and what is remembered of its files is not, so that a load "
             f"would bring only new ones. Nothing was changed: put the table back, or remove {state} and "
-            f"{quarantine} and load again, to have all of it anew."
+            f"{quarantine} and load again, to load all files again."
         )
 
 
@@ -83,12 +83,12 @@ class OldLedger(BatchRefused):
         super().__init__(
             f"the ledger at {ledger} is of an older release: it has no {', '.join(sorted(lacking))}. Nothing "
             "was read or changed: go on with the release that wrote it, or set MEDALLION_LAKE to an empty "
-            "folder and run again, which loads every landing file anew."
+            "folder and run again, which loads every landing file again."
         )
 
 
 class FolderDenied(BatchRefused):
-    """A folder of a landing zone may not be looked into: what is in it cannot be told."""
+    """A folder of a landing zone may not be listed, so that its files are unknown."""
 
     def __init__(self, folder: str) -> None:
         """Names the folder."""

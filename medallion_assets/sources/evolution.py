@@ -1,6 +1,6 @@
-"""How a schema grows: which columns of new files join it, which only widen it, which never do.
+"""Schema evolution: which columns of new files are added, which widen a column, which are rescued.
 
-Widening follows Auto Loader's table; the casts on it lose no value.
+Widening follows Auto Loader's table; its casts lose no value.
 """
 
 import re
@@ -30,24 +30,25 @@ OURS = re.compile(
     r"|change_type|commit_version|commit_timestamp|position|partial_.*|check_.*|_medallion_.*)",
     re.IGNORECASE,
 )
-"""Names this engine or Delta gives a meaning of its own: a field called so is rescued, never a column."""
+"""Names reserved by the engine or by Delta: a field with such a name is rescued, never a column."""
 
 LONGEST_NAME = 255
 WHOLE: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}
-"""Digits each whole type is given as a decimal, as Auto Loader counts them."""
+"""Decimal digits of each integer type, as in Auto Loader."""
 
 LADDER: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 
 
 @dataclass(frozen=True)
 class SchemaDiff:
-    """What a batch asks of a schema.
+    """The changes of a schema for a batch.
 
     Attributes:
         schema: The columns after it.
         added, widened: Columns by their dotted names, with their types as DDL.
         retyped: Columns that came with a type the schema does not take; their values are rescued.
-        left_out: Fields that can be no column: our names, case doubles, names no table takes, too many.
+        left_out: Fields that cannot be columns: reserved or invalid names, names that differ in case only, or
+            too many columns.
         missing: Columns of the schema that no record of the batch had.
         brought_by: For each added column, a file that brought it.
     """

@@ -1,4 +1,4 @@
-"""The objects of one batch as files of this machine, so that every reader of files reads objects, too."""
+"""Download the objects of one batch, so that every reader of local files can read them."""
 
 import shutil
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ AT_ONCE = 8
 
 
 def fetched_in(state: Path) -> Path:
-    """Return the folder of a table's state that the objects of a batch are brought to."""
+    """Return the folder in a table's state for the downloaded objects of a batch."""
     return state / "fetched"
 
 
 def forget_fetched(state: Path) -> None:
-    """Remove what was brought here, once nobody reads it any more."""
+    """Delete the downloaded objects; call it when nobody reads them."""
     shutil.rmtree(fetched_in(state), ignore_errors=True)
 
 
 def at_hand(files: Sequence[Entry], folder: Path) -> list[Entry]:
-    """Return the files as files of this machine: objects are brought to a folder, as any reader finds them.
+    """Return the files as local files: download objects to a folder.
 
-    An object that is gone or has other bytes than discovery counted is not there, as such a file would be.
+    An object that was removed or changed since discovery is not downloaded, so that its file is missing.
     """
     climbs = max((file.path.count("../") for file in files), default=0)
     root = folder.joinpath(*["below"] * climbs)

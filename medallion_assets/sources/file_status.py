@@ -1,7 +1,7 @@
-"""What became of each file: the status table beside the ledger, under ``cloud_files_state``'s names.
+"""The status table of files, beside the ledger, with the column names of ``cloud_files_state``.
 
-An append-only Delta table with a row for each thing that became of an entry of the ledger: the newest
-row of an entry says its status. Rows are numbered in the order they were written.
+An append-only Delta table with a row for each status change of a ledger entry: the newest row of an entry is
+its status. Rows are numbered in the order they were written.
 """
 
 import json
@@ -25,7 +25,7 @@ LOADED, MISSING, CORRUPT, SUPERSEDED = "LOADED", "MISSING", "CORRUPT", "SUPERSED
 POSTPONED = "POSTPONED"
 UNTAKEN = (MISSING, CORRUPT, SUPERSEDED, POSTPONED)
 LAST_FILES = 1000
-"""Files of the last load that a report looks at."""
+"""The largest number of files of the last load in a report."""
 LATER = "later contents of it are loaded in its place"
 GONE = "it was removed or changed between discovery and reading"
 
@@ -42,14 +42,14 @@ COLUMNS = pa.schema(pa.field(*column) for column in (
 
 
 FAILED_AS = {GONE: MISSING, LATER: SUPERSEDED}
-"""The status of an entry that was not loaded, by the reason; with another one no reader could take it."""
+"""The status of an entry that was not loaded, by its reason; with other reasons the file is corrupt."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a batch's commits hold of each file: rows, refused records, rows with rescued data, values.
+    """Rows, refused records, rows with rescued data and values in a batch's commits, by file.
 
-    ``drops`` where malformed records are let go on request.
+    ``drops`` is true where the source says ``DROPMALFORMED``.
     """
 
     rows: Counter[str]
@@ -112,12 +112,12 @@ def _decide(ledger: Path, files: Sequence[Entry], outcome: dict[str, Any]) -> No
 
 
 def undecided(ledger: Path, files: Sequence[Entry]) -> list[Entry]:
-    """Return the files that have no row: nothing became of them before their batch.
+    """Return the files that have no status row yet.
 
     The status table may have outlived a ledger whose entries had the same sequences.
     """
-    told = of_entries(ledger, [file.sequence for file in files])
-    seen = {(row["path"], row["discovery_time"]) for row in told.values()}
+    recorded = of_entries(ledger, [file.sequence for file in files])
+    seen = {(row["path"], row["discovery_time"]) for row in recorded.values()}
     return [file for file in files if (file.path, file.discovered_at) not in seen]
 
 
@@ -145,15 +145,15 @@ def _counts(file: Entry, found: Found) -> dict[str, int]:
 def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None = None) -> None:
     """Append rows under ``COLUMNS``, numbered in their order; missing values are NULL.
 
-    The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are told.
+    The commit carries the batch's own identifier, so that ``recorded_upto`` knows which batches are recorded.
     """
     if rows:
         path = outcomes_of(ledger)
         version = log.version(path)
         first = 0 if version is None else (version + 1) * STEP
         numbered = [row | {"recorded": first + n} for n, row in enumerate(rows)]
-        told = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
-        properties = CommitProperties(app_transactions=told)
+        transactions = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
+        properties = CommitProperties(app_transactions=transactions)
         table = pa.Table.from_pylist(numbered, schema=COLUMNS)
         write_deltalake(str(path), table, mode="append", commit_properties=properties)
 
@@ -218,7 +218,7 @@ def corrupt(ledger: Path) -> list[dict[str, Any]]:
 
 
 def unaccounted_values(ledger: Path) -> dict[str, dict[str, int]]:
-    """Return, by landing file, the columns whose values do not balance as the file was loaded last."""
+    """Return, by landing file, the columns whose values do not balance in the file's last load."""
     wrong = {row["sequence"] for row in rows(ledger, "values_unaccounted IS NOT NULL")}
     found = {row["path"]: row for _, row in sorted(of_entries(ledger, wrong).items())}
     newest = newest_of(ledger, found)
@@ -230,7 +230,7 @@ def unaccounted_values(ledger: Path) -> dict[str, dict[str, int]]:
 
 
 def last_values(ledger: Path) -> tuple[int, dict[str, str], dict[str, int]]:
-    """Return, of the files loaded last together, values read, and by column those not counted or not kept."""
+    """Return, for the files of the last load, the values read, and by column those not counted or kept."""
     loaded = [row for row in last_rows(ledger, LAST_FILES) if row["status"] == LOADED]
     loaded = [row for row in loaded if row["run_id"] == loaded[0]["run_id"]]
     uncounted: dict[str, str] = {}

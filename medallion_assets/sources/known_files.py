@@ -1,4 +1,4 @@
-"""Files the ledger has seen before: which are looked at again, and which replace their old records."""
+"""Files that are in the ledger already: which are checked again, and which replace their old records."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +16,10 @@ from medallion_assets.storage import storage_of
 
 
 def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]:
-    """Return what the ledger last saw of each path, and by whether its records were taken since.
+    """Return the ledger's newest state of each path, corrected by the file status.
 
-    A file that was gone when it was to be read is to be looked at again, and so is one that may be read at
-    last; one that was corrupt was as good as refused.
+    A file that was missing when it was to be read is checked again, and so is a file that has become
+    readable. A corrupt file counts as refused.
     """
     known = ledgers.last_seen(ledger, tags)
     for path, seen in known.items():
@@ -27,27 +27,27 @@ def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]
             known[path] = seen._replace(size=NONE)
     lost = file_status.lost(ledger)
     paths = {row["path"] for row in lost.values() if row["path"] in known}
-    # Contents that were lost can have superseded others that were.
-    while mine := {known[path].admitted: path for path in paths if known[path].admitted in lost}:
-        before = ledgers.entries_at(ledger, mine)
-        for sequence, path in mine.items():
+    # Contents that were not loaded may have superseded contents that were not loaded either.
+    while lost_here := {known[path].admitted: path for path in paths if known[path].admitted in lost}:
+        before = ledgers.entries_at(ledger, lost_here)
+        for sequence, path in lost_here.items():
             earlier = int(str(before[sequence]["supersedes"]))
             known[path] = _without(known[path], lost[sequence]["status"], earlier)
     return known
 
 
 def _without(seen: Known, status: str, before: int) -> Known:
-    """Return what is known of a file whose newest admitted contents were never loaded."""
+    """Return the state of a file whose newest admitted contents were never loaded."""
     if seen.sequence == seen.admitted and status == file_status.CORRUPT:
         seen = seen._replace(status=REFUSED)
     elif seen.sequence == seen.admitted or seen.status in (CHANGED, UNCHANGED):
-        # In the second case it was compared with contents that no table has.
+        # A changed or unchanged file was compared with contents that were never loaded.
         seen = seen._replace(size=NONE)
     return seen._replace(admitted=before)
 
 
 def opens(path: str) -> bool:
-    """Return true where the user this runs as may read a file."""
+    """Return true where the process may read the file."""
     try:
         storage_of(path).open(path).close()
     except OSError:
@@ -56,25 +56,25 @@ def opens(path: str) -> bool:
 
 
 def replaces_files(source: Source, path: Path) -> bool:
-    """Return true where a file that is in the ledger again replaces what it gave before.
+    """Return true where a file that is loaded again replaces its old rows.
 
-    Under ``allow_overwrites="replace"`` all do; else from the moment files are to be read again on request,
-    which a commit of the table says.
+    True with ``allow_overwrites="replace"``, and after a request to read files again, which a commit of the
+    table records.
     """
     return source.allow_overwrites == "replace" or bool(newest_flows(path).get("", {}).get(REPROCESSED))
 
 
 def superseded(ledger: Path, files: Sequence[Entry], replaces: bool) -> set[Entry]:
-    """Return the entries that later contents of their path replace: in this batch, or in any later one.
+    """Return the entries that are replaced by later contents of their path.
 
     Args:
         ledger: The ledger.
         files: The files of the batch.
-        replaces: Contents that are in a later batch count, too.
+        replaces: True to count contents of later batches, too.
     """
     newest = {file.path: file.sequence for file in sorted(files, key=lambda file: file.sequence)}
     if replaces and files:
-        # Only the part of the ledger from this batch on is read: the log's statistics leave out the rest.
+        # File statistics limit the read to the ledger's entries from this batch on.
         oldest = min(newest.values())
         later = f"SELECT path, sequence FROM ledger WHERE status = '{ADMITTED}' AND sequence > {oldest}"
         for row in ledgers.rows(ledger, f"{later} ORDER BY sequence"):
@@ -85,14 +85,14 @@ def superseded(ledger: Path, files: Sequence[Entry], replaces: bool) -> set[Entr
 def clear_quarantine(
     spark: SparkSession, paths: Sequence[str], quarantine: Path, transaction: Transaction
 ) -> None:
-    """Take the files' old records out of the quarantine, before the batch adds new ones."""
+    """Delete the files' old records from the quarantine, before the batch adds new ones."""
     if paths:
         files = frame_of(spark, [(p,) for p in paths], "source_file STRING")
         take_out(files, quarantine, transaction.of_quarantine, "t.source_file = n.source_file")
 
 
 def rows_before(ledger: Path, files: Sequence[Entry]) -> dict[str, int]:
-    """Return how many records table and quarantine hold of each file's contents before these."""
+    """Return the number of records in table and quarantine of each file's previous contents."""
     counts: dict[str, int] = {}
     at = {file.path: file.supersedes for file in files}
     while at:

@@ -32,41 +32,41 @@ COLUMNS = pa.schema(pa.field(*column) for column in (
 
 ADMITTED, REFUSED, CHANGED, SKIPPED = "admitted", "refused", "changed", "skipped"
 DENIED = "denied"
-"""The user this runs as may not read it. It is looked at again once that user may: the file is as it was."""
+"""The process may not read the file. Discovery checks it again as soon as the permission is given."""
 
 UNCHANGED = "unchanged"
-"""Its size or time is another and its bytes are those that were admitted: nothing to load."""
+"""Size or time changed, but the bytes equal those of the admitted contents: nothing to load."""
 
 NOT_LOADED = (REFUSED, CHANGED, DENIED)
-"""What a person should know of: contents in the landing zone that are not in the table."""
+"""Statuses to report: contents in the landing zone that are not in the table."""
 
 ONE_FILE = 1 << 40
-"""More bytes than a commit of the ledger ever has."""
+"""A size limit above every commit of the ledger."""
 
 NONE = -1
-"""The sequence of no entry."""
+"""The sequence that means "no entry"."""
 
 OTHER_LEDGER = -2
-"""The sequence of contents that a ledger before this one admitted; in no table."""
+"""The sequence of contents that an earlier ledger admitted; never stored."""
 
 STEP = 1_000_000_000
-"""Sequences begin at the table version times this: they grow with each commit, and no commit has as many."""
+"""The first sequence of a commit is its version times this number; no commit has as many entries."""
 
 ROOT = "files relative to: "
-"""How the table's description begins; the root of the first look follows, relative to the ledger itself."""
+"""Prefix of the table's description; the root of the first discovery follows, relative to the ledger."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file as it was when it was seen.
+    """One file as discovery saw it.
 
     Attributes:
-        path: Its name, relative to the landing zone's root (``root_of``); what every table calls it.
-        status: Says whether it is for loading.
+        path: Its name in every table, relative to the landing zone's root (``root_of``).
+        status: Whether the file is to be loaded.
         sequence: The order in which discovery saw files; later contents of a path have a higher one.
         supersedes: The sequence of the contents of this path admitted before it, ``NONE`` for none.
-        root: The folder that ``path`` is relative to here and now; in no table.
-        refusal: Why none of its sound records can be a row, empty where each may; in no table.
+        root: The folder that ``path`` is relative to; never stored.
+        refusal: Why none of its well-formed records can be a row, empty where they can; never stored.
     """
 
     path: str
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def location(self) -> Path:
-        """Where the file lies; of an object, only once it was brought here (``at_hand``)."""
+        """The file's path; for an object, valid only after its download (``at_hand``)."""
         return located(self.root, self.path)
 
     @property
@@ -96,12 +96,12 @@ class Entry:
 
 
 class Known(NamedTuple):
-    """What the ledger last saw of a file.
+    """The newest state of a file in the ledger.
 
     Attributes:
         modified_at: Microseconds since 1970.
         admitted: The sequence of its newest admitted contents, ``NONE`` for none.
-        tag: Its last contents', where asked for.
+        tag: The tag of its last contents, if requested.
     """
 
     size: int
@@ -142,8 +142,8 @@ def root_of(location: Path | str, ledger: Path) -> str:
     root = folder_of(location)
     said = (_opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
-        told = said.removeprefix(ROOT)
-        first = told if is_object(told) else os.path.normpath(ledger / told)
+        recorded = said.removeprefix(ROOT)
+        first = recorded if is_object(recorded) else os.path.normpath(ledger / recorded)
         if ledger.parent.name == COPY_INTO or _is_within(first, root) or _is_within(root, first):
             return first
     return root

@@ -1,4 +1,4 @@
-"""What lies at a source: every file meant for loading, and why the others are not."""
+"""List the files of a source: those to load, and why the others are not loaded."""
 
 import math
 import os
@@ -20,11 +20,11 @@ NOT_UTF8 = "its name is not UTF-8"
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file as the listing shows it.
+    """A file of a listing.
 
     Attributes:
         path: Its name, relative to the landing zone's root.
-        stored: What its store says of it.
+        stored: Size, time and kind from its store.
     """
 
     path: str
@@ -32,7 +32,7 @@ class FoundFile:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return self.stored.size
 
     @property
@@ -42,7 +42,7 @@ class FoundFile:
 
     @property
     def refusal(self) -> str:
-        """Why it can never be loaded as it is, empty where it can."""
+        """Why it can never be loaded unchanged, empty where it can."""
         try:
             self.stored.path.encode()
         except UnicodeEncodeError:
@@ -52,7 +52,7 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """Files that are not known as they are now, and how many files meant for loading there are in all."""
+    """New or changed files, and the number of all files to load."""
 
     new: list[FoundFile]
     matched: int
@@ -65,14 +65,14 @@ def listing(
     known: Mapping[str, Known],
     only: Collection[str] | None = None,
 ) -> Listing:
-    """Return what is new among the files meant for loading, and other things of such names.
+    """Return the new or changed files, links and other entries that match the source's filters.
 
     Args:
-        location: A folder, a file or a glob. Nothing there is nothing listed, no error.
+        location: A folder, a file or a glob. A missing location gives an empty listing.
         root: The folder that paths are relative to.
         source: Its filters; ``change_detection="content"`` compares bytes where size and time are known.
-        known: What the ledger last saw of each path.
-        only: Paths to look at alone; all where None.
+        known: The ledger's newest state of each path.
+        only: The paths to check; all where None.
     """
     after, before = _window(source)
     named, matched = namer(root), 0

@@ -31,8 +31,8 @@ from medallion_assets.sources.load_records import (
     drop_ahead,
     load_whole,
     looked_ahead,
-    noting_nothing,
     records_with_schema,
+    with_temporary_state,
 )
 from medallion_assets.sources.load_target import LoadTarget, has_new_ledger
 from medallion_assets.sources.options import Source
@@ -41,20 +41,20 @@ from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
-"""In Spark's errors about the bytes of a file."""
+"""Words in Spark's errors about the bytes of a file."""
 
 
 def is_of_a_file(error: BaseException) -> bool:
-    """Return true where what failed was the reading of some file."""
+    """Return true where reading a file failed."""
     return isinstance(error, UnreadableFile) or any(word in str(error) for word in OF_A_FILE)
 
 
 def unreadable(
     spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
 ) -> dict[str, str]:
-    """Return the files whose records cannot be read, by path, each with what its reader says."""
-    with noting_nothing(place) as aside:
-        return dict(_found(spark, files, aside, transaction))
+    """Return the unreadable files, by path, each with its reader's error."""
+    with with_temporary_state(place) as temporary:
+        return dict(_found(spark, files, temporary, transaction))
 
 
 def _found(
@@ -84,8 +84,8 @@ def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, tra
 
 
 Writer = Callable[[DataFrame | None, Loaded, str], Mapping[str, int]]
-"""Commits good rows (None for a batch without files), what is known of them, and a predicate on rows they
-replace (empty for none); returns counts of its own. Its commit on the table is the batch's."""
+"""Commit a batch's good rows (None for a batch without files) with the batch's numbers. The third argument is
+a predicate on the rows they replace (empty for none). Return further counts."""
 
 
 def load_files(
@@ -96,22 +96,22 @@ def load_files(
     write: Writer,
     kept: Callable[[], frozenset[str] | None] = lambda: None,
 ) -> Loaded:
-    """Load the files of a micro-batch and return what became of their records.
+    """Load the files of a micro-batch and return the batch's numbers.
 
-    A file that is gone, or is not what discovery counted, is left out and taken up again when it is found;
-    one whose bytes no reader can take is left out until they change.
+    A file that is missing or changed since discovery is left out and loaded when it is discovered again. An
+    unreadable file is left out until it changes.
 
     Args:
         spark: The session.
         files: The files of the batch.
-        place: Where they go.
-        transaction: What is committed.
+        place: The load target.
+        transaction: The batch's transaction.
         write: Commits good rows.
-        kept: Returns, after the write, the columns of the records that the table's query passed on as they
-            were; None where it has no query.
+        kept: Returns, after the write, the columns of the records that the table's query returned
+            unchanged; None where it has no query.
 
     Raises:
-        BatchRefused: The source's mode stops at what the files bring; nothing was written.
+        BatchRefused: The source's mode does not allow the files' columns or records; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
     replaces, files = replaces_files(source, place.path), at_hand(files, fetched_in(place.state))
@@ -185,22 +185,22 @@ def _utc(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def catch_up(place: LoadTarget) -> None:
-    """Bring what is kept beside the table to what its commits say; needs no JVM.
+    """Update the status table and the schema versions from the table's commits; needs no JVM.
 
-    The files of a batch that died before the status table's commit are recorded, and a schema whose
-    version was lost is written down again.
+    Records the files of a batch that crashed before the status table's commit, and writes a lost schema
+    version again.
     """
     restore(place.state / "schemas", newest_flows(place.path).get("", {}).get("schema", {}))
     if has_new_ledger(place):
         return
     app = app_id(place.key, epoch_of(place.path, place.key))
-    told = outcomes.recorded_upto(place.ledger, app)
-    if position_of(place.path, place.key) <= told:
+    recorded = outcomes.recorded_upto(place.ledger, app)
+    if position_of(place.path, place.key) <= recorded:
         return
-    after = told
-    for batch in reversed(list(batches_between(place.path, "", told))):
+    after = recorded
+    for batch in reversed(list(batches_between(place.path, "", recorded))):
         files = admitted_between(place.ledger, place.root, after, batch.position)
-        # What a batch left out on purpose was written down before its commit.
+        # Files that the batch left out on purpose have a status row already.
         files = at_hand(outcomes.undecided(place.ledger, files), fetched_in(place.state))
         after = batch.position
         untaken = {f: batch.untaken[str(f.sequence)] for f in files if str(f.sequence) in batch.untaken}
@@ -217,16 +217,16 @@ def catch_up(place: LoadTarget) -> None:
 
 
 def _query_columns(source: Source, columns: Sequence[str], kept: frozenset[str] | None) -> QueryColumns:
-    """Return what a batch's query did with the columns of its records; a select list computes them all."""
+    """Return how a batch's query used the columns of its records; a select list computes all of them."""
     passed = frozenset({source.rescued}) if source.select else kept
     return QueryColumns(frozenset(columns), passed, source.rescued)
 
 
 def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
-    """Raise where rows have columns the table lacks, and the source's mode says that none may join.
+    """Raise where rows have columns that the table lacks, in the mode ``failOnNewColumns``.
 
     Raises:
-        NewColumns: There are some; nothing was written.
+        NewColumns: There are new columns; nothing was written.
     """
     if place.source.evolution != "failOnNewColumns" or not log.exists(place.path):
         return
@@ -238,7 +238,7 @@ def refuse_new_columns(rows: DataFrame, place: LoadTarget) -> None:
 
 
 def files_with(rows: DataFrame, columns: Collection[str]) -> list[str]:
-    """Return the landing files whose rows have a value in one of the columns; of all rows where none has."""
+    """Return the landing files whose rows have a value in one of the columns; if none has, all files."""
     file = "_source_file"
     filled = reduce(Column.__or__, (F.col(quoted(name)).isNotNull() for name in columns), F.lit(False))
     found = rows.where(filled).select(file).distinct().collect() or rows.select(file).distinct().collect()
@@ -246,11 +246,11 @@ def files_with(rows: DataFrame, columns: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def types_told(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
-    """Write rows in the block, and say in words which of their columns have other types than the table's.
+def explain_type_conflicts(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
+    """Context manager for the write of rows: explain which columns have other types than the table's.
 
     Raises:
-        BatchRefused: Some have; nothing was written.
+        BatchRefused: A column has another type; nothing was written.
     """
     try:
         yield
@@ -261,9 +261,9 @@ def types_told(rows: DataFrame, place: LoadTarget) -> Iterator[None]:
         now = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
         differ = [n for n, kind in now.items() if there.get(n.lower(), kind) != kind]
         found = some_of(files_with(rows, differ))
-        told = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
+        differs = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
         raise BatchRefused(
-            f"{place.key}: {told}; in {found}. Nothing was written, and the files wait for the next call: "
+            f"{place.key}: {differs}; in {found}. Nothing was written, and the files wait for the next call: "
             "cast the column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT out, "
             "so that files are read with the table's types."
         ) from error

@@ -42,7 +42,7 @@ from medallion_assets.storage import is_object
 def records_with_schema(
     spark: SparkSession, files: Sequence[Entry], place: LoadTarget, staging: Staging, transaction: Transaction
 ) -> tuple[SchemaDiff, DataFrame]:
-    """Return what the files ask of the schema, and their records read with it (columns of ``reading``)."""
+    """Return the files' schema changes, and their records with the new schema (columns of ``reading``)."""
     growth = schema_for(spark, place.source, files, staging, place.state / "schemas", transaction)
     return growth, records_read(spark, files, place.source, growth, staging)
 
@@ -56,8 +56,8 @@ def records_read(
 
 
 @contextmanager
-def noting_nothing(place: LoadTarget) -> Iterator[LoadTarget]:
-    """Return the place with its notes in a folder that goes: a schema version is a write too."""
+def with_temporary_state(place: LoadTarget) -> Iterator[LoadTarget]:
+    """Return the load target with a temporary copy of its state, so that a dry run writes nothing."""
     with tempfile.TemporaryDirectory() as folder:
         versions = place.state / "schemas"
         copied = Path(folder) / "schemas"
@@ -67,15 +67,15 @@ def noting_nothing(place: LoadTarget) -> Iterator[LoadTarget]:
         yield replace(place, state=Path(folder))
 
 
-VerbRequest = tuple[str, tuple[Entry, ...]]
-"""A schema as JSON, and the files."""
+ParseRequest = tuple[str, tuple[Entry, ...]]
+"""What was parsed ahead: a schema as JSON, and the files."""
 
-_BEGUN: dict[Path, tuple[VerbRequest, "Future[ParsedFiles]"]] = {}
-"""By the folder they go to; a table has one writer at a time."""
+_BEGUN: dict[Path, tuple[ParseRequest, "Future[ParsedFiles]"]] = {}
+"""Parse jobs under way, by the table's state folder; a table has one writer at a time."""
 
 
 def look_ahead(place: LoadTarget, position: int) -> None:
-    """Read the files of the micro-batch after a position, where the schema for them is known."""
+    """Start to parse the files of the micro-batch after a position, where their schema is known already."""
     drop_ahead(place.state)
     if place.source.format not in PARSED or is_object(place.root):
         return
@@ -92,13 +92,13 @@ def look_ahead(place: LoadTarget, position: int) -> None:
 
 
 def looked_ahead(state: Path, files: Sequence[Entry], schema: StructType) -> ParsedFiles | None:
-    """Return what was made of just these files with this schema, None where there is none; waits for it."""
+    """Wait for and return the files parsed ahead; None where other files or another schema were parsed."""
     asked, future = _BEGUN.get(state, (None, None))
     return future.result() if future and asked == _asked(files, schema) else None
 
 
 def drop_ahead(state: Path) -> None:
-    """Remove what was made, once nobody reads it any more."""
+    """Delete the files parsed ahead; call it when nobody reads them."""
     _, future = _BEGUN.pop(state, (None, None))
     if future:
         future.exception()
@@ -109,25 +109,25 @@ def _folder(state: Path) -> Path:
     return state / "ahead"
 
 
-def _asked(files: Sequence[Entry], schema: StructType) -> VerbRequest:
+def _asked(files: Sequence[Entry], schema: StructType) -> ParseRequest:
     return schema.json(), tuple(files)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of a batch, in records but for the files.
+    """The result of a batch of files, in records except for ``files``.
 
     Attributes:
         files: Files read.
         malformed: Records that could not be rows: quarantined, or dropped where the source says so.
         rescued: Rows written with rescued data.
         missing: Records of files that were gone, changed or damaged when they were to be read.
-        counts: What the writer counted besides.
-        growth: What the files asked of the schema.
-        replaced: For files that came again changed: records before, records now.
+        counts: Further counts of the writer.
+        growth: The files' schema changes.
+        replaced: For changed files that were loaded again: records before, records now.
         untaken: Files that were gone, changed or damaged, each with the reason.
-        facts: What later batches have to know (``delta.batches.FACTS``): the schema; files replace old rows.
-        columns: Those the files were read with, without the folders'.
+        facts: Commit metadata for later batches (``delta.batches.FACTS``): schema; files replace old rows.
+        columns: The columns the files were read with, without partition columns.
     """
 
     files: int = 0
@@ -214,13 +214,13 @@ def kept_records(records: DataFrame, source: Source) -> DataFrame:
 
 def _facts(records: DataFrame, source: Source) -> dict[str, int]:
     """Return how many records could not be rows, and how many have rescued data."""
-    told = {"malformed": F.col("_reason").isNotNull(), "rescued": F.lit(False)}
+    facts = {"malformed": F.col("_reason").isNotNull(), "rescued": F.lit(False)}
     if source.rescued:
-        told["rescued"] = F.col(quoted(source.rescued)).isNotNull()
+        facts["rescued"] = F.col(quoted(source.rescued)).isNotNull()
     if is_local(records):
-        rows = records.select(*(value.alias(name) for name, value in told.items())).collect()
-        return {name: sum(row[name] for row in rows) for name in told}
-    counted = records.agg(*(F.count_if(value).alias(name) for name, value in told.items()))
+        rows = records.select(*(value.alias(name) for name, value in facts.items())).collect()
+        return {name: sum(row[name] for row in rows) for name in facts}
+    counted = records.agg(*(F.count_if(value).alias(name) for name, value in facts.items()))
     return {name: int(n) for name, n in counted.collect()[0].asDict().items()}
 
 

@@ -111,22 +111,22 @@ class NamedTable:
 
 
 def remember(place: LoadTarget, file: Path) -> None:
-    """Write down what a table is loaded from, for verbs that come without the call's options."""
-    # A path the call gave relative to its own folder has to serve from any.
+    """Record what a table is loaded from, for verbs that are called without the load's options."""
+    # The call's path may be relative to its folder; the recorded path is absolute.
     source = {**asdict(place.source), "path": str(place.landing)}
-    told = {"source": source, "state": os.path.relpath(place.state, file.parent)}
-    if read_json(file) != json.loads(json.dumps(told)):
-        write_json(file, told)
+    content = {"source": source, "state": os.path.relpath(place.state, file.parent)}
+    if read_json(file) != json.loads(json.dumps(content)):
+        write_json(file, content)
 
 
 def remembered(named: NamedTable, lake: Path) -> LoadTarget | None:
     """Return where a table was last loaded from; None where no call of this release loaded it."""
     file = named.lease(lake).with_name(LOADED_FROM)
-    if (told := read_json(file)) is None:
+    if (saved := read_json(file)) is None:
         return None
-    options: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in told["source"].items()}
+    options: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in saved["source"].items()}
     source = Source(**options)
-    return named.place(lake, Path(os.path.normpath(file.parent / told["state"])), source)
+    return named.place(lake, Path(os.path.normpath(file.parent / saved["state"])), source)
 
 
 def source_of(
@@ -151,8 +151,8 @@ def source_of(
     """
     keywords = Source.__dataclass_fields__
     spelled = {"binaryfile": "binaryFile"}.get(source_format.lower(), source_format.lower())
-    told = {name: value for name, value in options.items() if value is not None}
-    given = {**(defaults or {}), **translated(spelled, told, keywords)}
+    named = {name: value for name, value in options.items() if value is not None}
+    given = {**(defaults or {}), **translated(spelled, named, keywords)}
     readers = {**given.pop("reader_options", {}), **{k: v for k, v in given.items() if k not in keywords}}
     ours = {k: v for k, v in given.items() if k in keywords}
     return Source(name, spelled, path, reader_options=readers, **ours)  # type: ignore[arg-type]
@@ -175,7 +175,7 @@ def landing_of(place: LoadTarget) -> str:
 
 
 def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
-    """Raise where what else fills the table could not be told from this load.
+    """Raise where this load's rows could be mixed up with those of another writer of the table.
 
     Raises:
         SourceError: Another table has the name or the quarantine, or the table's files are of another landing
@@ -197,10 +197,10 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
             f"{table_of_quarantine(place.quarantine)}, and two tables that share one can undo each other's "
             "entries. Nothing was read or written: load into a table of another name."
         )
-    told = state.get(LANDING)
-    if not told or told == landing_of(place):
+    recorded = state.get(LANDING)
+    if not recorded or recorded == landing_of(place):
         return
-    first = told if is_object(told) else os.path.normpath(place.path / told)
+    first = recorded if is_object(recorded) else os.path.normpath(place.path / recorded)
     if state.get(UPSTREAM) == log.table_id(place.ledger) and not is_there(first):
         # The landing place was moved: its own ledger knows it.
         return

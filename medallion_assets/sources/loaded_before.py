@@ -1,4 +1,4 @@
-"""Which files of a new ledger are those that a ledger before it brought, told by what was kept of them."""
+"""Find the files of a new ledger that an earlier, lost ledger had already loaded, from the file status."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
 from medallion_assets.sources.ledger import NONE, OTHER_LEDGER, Entry
 from medallion_assets.sources.load import is_of_a_file
-from medallion_assets.sources.load_records import noting_nothing, records_with_schema
+from medallion_assets.sources.load_records import records_with_schema, with_temporary_state
 from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
 from medallion_assets.sources.quarantine import BYTES
 from medallion_assets.sources.staging import Staging
 
 
 class Held(NamedTuple):
-    """What records are, in whatever order: how many, and two sums over their texts."""
+    """A fingerprint of records that ignores their order: their number, and two sums over their texts."""
 
     records: int
     total: int
@@ -33,24 +33,24 @@ def loaded_before(
     files: Sequence[Entry],
     place: LoadTarget,
     transaction: Transaction,
-    listed_anew: bool,
+    listed_again: bool,
 ) -> tuple[list[Entry], list[Entry]]:
-    """Return the files whose records a ledger before this one brought, and the others, ready to load.
+    """Return the files that an earlier ledger loaded already, and the other files, ready to load.
 
-    A new ledger lists every file as new; afterwards it knows the later contents of a path by itself, and only
-    contents that are the first of their path in it are looked up in table and quarantine. Under
-    ``allow_overwrites="ignore"`` the path decides, as it does with the ledger; else contents of another time
-    than the table's rows of the path are other contents, which under ``"replace"`` replace what the path gave
-    before. Of a path that the quarantine alone knows, the contents are the same where their records are.
+    A new ledger lists every file as new. Only the first contents of a path in the new ledger are looked up in
+    table and quarantine; the ledger knows later contents itself. With ``allow_overwrites="ignore"``, the path
+    decides, as in the ledger. Otherwise, contents with another time than the table's rows of that path are
+    new contents, which with ``"replace"`` replace the path's old rows. For a path that is only in quarantine,
+    the contents are the same if their records are.
 
     Args:
         spark: The session.
         files: The files of a batch.
-        place: Where they go.
+        place: The load target.
         transaction: What is committed.
-        listed_anew: The ledger took them up when it was found to be new: none of them is known.
+        listed_again: True where the new ledger lists all files for the first time: all may be loaded.
     """
-    asked = [file for file in files if listed_anew or file.supersedes == NONE]
+    asked = [file for file in files if listed_again or file.supersedes == NONE]
     first = [file.path for file in asked]
     rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
     loaded: dict[str, set[int]] = defaultdict(set)
@@ -87,10 +87,10 @@ def _of_records(
     files = [file for file in files if file.records == held[file.path].records]
     if not files:
         return set()
-    with noting_nothing(place) as aside:
-        staging = Staging(aside.state / "staging", aside.source)
+    with with_temporary_state(place) as temporary:
+        staging = Staging(temporary.state / "staging", temporary.source)
         try:
-            _, records = records_with_schema(spark, files, aside, staging, transaction)
+            _, records = records_with_schema(spark, files, temporary, staging, transaction)
             refused = records.where("_reason IS NOT NULL").select("_source_file", "_raw", BYTES)
             found = _summed(refused)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What a notebook's doors share: one look at the files, one stream over the ledger, one account of it."""
+"""The shared part of the notebook loaders: discover files, stream them from the ledger, report the result."""
 
 import uuid
 from dataclasses import dataclass
@@ -28,7 +28,13 @@ from medallion_assets.sources.discovery import DiscoveryOptions, discover
 from medallion_assets.sources.errors import TableLost
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.listing import listing
-from medallion_assets.sources.load import catch_up, files_of, load_files, refuse_new_columns, types_told
+from medallion_assets.sources.load import (
+    catch_up,
+    explain_type_conflicts,
+    files_of,
+    load_files,
+    refuse_new_columns,
+)
 from medallion_assets.sources.load_records import Loaded, look_ahead
 from medallion_assets.sources.load_target import (
     LOADED_FROM,
@@ -64,7 +70,7 @@ def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What one call of a door did.
+    """The result of one call of a notebook loader.
 
     Attributes:
         files: Files read.
@@ -72,11 +78,12 @@ class LoadResult:
         rows_loaded: Rows committed to the table.
         rows_quarantined: Records committed to the quarantine.
         rows_rescued: Rows loaded with something in the rescued data column.
-        rows_dropped: Malformed records let go, where the source says ``DROPMALFORMED``.
-        files_refused: Files discovery could not take, now or before: links, damaged ones, changed ones.
-        files_missing: Files gone or changed between discovery and reading; taken when they are seen again.
-        values_unaccounted: By landing file and column, values read that are nowhere; empty, or the load
-            lost some.
+        rows_dropped: Malformed records that were dropped, where the source says ``DROPMALFORMED``.
+        files_refused: Files that discovery refused, now or before: links, damaged or changed files.
+        files_missing: Files removed or changed between discovery and reading;
+            loaded once seen again.
+        values_unaccounted: By landing file and column, values that were read and are missing; empty unless
+            the load lost values.
         path, quarantine, ledger: Where the tables are.
         version: The table's Delta version afterwards, None where there is none yet.
     """
@@ -97,7 +104,7 @@ class LoadResult:
 
     @property
     def rows_unaccounted(self) -> int:
-        """Records read that are nowhere: 0, or the load lost some."""
+        """Records that were read and are missing; 0 unless the load lost records."""
         return self.rows_read - self.rows_loaded - self.rows_quarantined - self.rows_dropped
 
 
@@ -108,9 +115,9 @@ def load_new(
     settings: Settings,
     look: DiscoveryOptions | None = None,
 ) -> LoadResult:
-    """Take what is new at the source, once, through a stream over its ledger.
+    """Load the new files of a source, each once, through a stream over its ledger.
 
-    Nothing new starts no JVM and changes no table.
+    Without new files, no JVM is started and no table changes.
 
     Raises:
         SourceError: The table is filled by a declared table's runs, or from another landing place.
@@ -183,11 +190,11 @@ def _stream(
     chosen: set[str] | None,
     again: bool,
 ) -> None:
-    # Dying while writing offsets/0 would else block the stream for good; a notebook's own session lacks it.
+    # Otherwise a crash while writing offsets/0 blocks the stream for good. A notebook's session lacks this.
     spark.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     roll_back(spark, place.path, place.quarantine, run_id)
     position = ledger_position(place)
-    listed_anew = log.version(place.ledger) if has_new_ledger(place) else None
+    listed_again = log.version(place.ledger) if has_new_ledger(place) else None
     if not progress.goes_on(checkpoint, position):
         progress.forget(checkpoint)
 
@@ -200,12 +207,12 @@ def _stream(
         metadata[LANDING] = landing_of(place)
         before = log.version(place.quarantine)
         transaction = Transaction(app_id(place.key, epoch), version, metadata, before)
-        # The files this call discovered itself come after, and are chosen.
+        # Files that this call discovered have later sequences and are among the chosen ones.
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)
         session = rows.sparkSession
         if epoch and not again:
-            anew = listed_anew is not None and version <= listed_anew
-            known, files = loaded_before(session, files, place, transaction, anew)
+            is_new_listing = listed_again is not None and version <= listed_again
+            known, files = loaded_before(session, files, place, transaction, is_new_listing)
             outcomes.know(place.ledger, known)
         load_files(session, files, place, transaction, partial(_commit, session, place, transaction))
 
@@ -244,7 +251,7 @@ def _commit(
     if rows is None:
         commit_nothing(spark, place.path, stamped)
     else:
-        with types_told(rows, place):
+        with explain_type_conflicts(rows, place):
             append(rows, place.path, stamped, replace_where=replace_where)
     return {}
 

@@ -1,4 +1,4 @@
-"""Records that could not be rows: kept with their reason and place, and read again once mended."""
+"""Malformed records: written to quarantine with reason and position, and read again after a fix."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -38,14 +38,14 @@ from medallion_assets.sources.select_list import selected
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
-    """Raise a ``MalformedRecord`` that names the first one, where there is any."""
+    """Raise ``MalformedRecord`` for the first malformed record, if there is one."""
     first = records.where("_reason IS NOT NULL").select("_source_file", "_reason", "_raw").first()
     if first is not None:
         raise MalformedRecord(source.name, first["_source_file"], first["_reason"], first["_raw"] or "")
 
 
 def write_malformed(records: DataFrame, place: LoadTarget, transaction: Transaction) -> None:
-    """Write malformed records to where the source wants them besides the table."""
+    """Write malformed records to quarantine or ``bad_records_path``, as the source declares."""
     source = place.source
     bad = records.where("_reason IS NOT NULL").select(*OF_REFUSED, "_source_file")
     bad = bad if is_local(bad) else bad.persist()
@@ -58,9 +58,9 @@ def write_malformed(records: DataFrame, place: LoadTarget, transaction: Transact
 
 
 ID = "_source_file"
-"""While a record is read again its entry's id stands where readers keep the file's path."""
+"""While a record is read again, this column holds its entry's id instead of the file's path."""
 PATH, HEADER = "path", "header"
-"""Beside it: the file, and its header as the ledger has it."""
+"""Columns beside ``ID``: the file's path, and its header from the ledger."""
 
 
 def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
@@ -211,5 +211,5 @@ def _times_of_files(place: LoadTarget) -> dict[str, object]:
     """Return when each admitted landing file was last written."""
     turn = "row_number() OVER (PARTITION BY path ORDER BY sequence DESC) AS turn"
     admitted = f"SELECT path, modified_at AS at, {turn} FROM ledger WHERE status = 'admitted'"
-    told = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
-    return {str(row["path"]): row["at"] for row in ledgers.rows(place.ledger, told)}
+    newest_admitted = f"SELECT path, at FROM ({admitted}) WHERE turn = 1"
+    return {str(row["path"]): row["at"] for row in ledgers.rows(place.ledger, newest_admitted)}

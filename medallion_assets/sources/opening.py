@@ -45,7 +45,7 @@ MARKS = (
 
 @dataclass(frozen=True)
 class Wrapping:
-    """What stands between a file's bytes and its text: a codec and an encoding."""
+    """The codec and the encoding between a file's bytes and its text."""
 
     codec: str
     encoding: str

@@ -1,4 +1,4 @@
-"""What a bronze table may ask of its landing zone; names and meanings follow Auto Loader."""
+"""The options of a bronze table's source; names and meanings follow Auto Loader."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from medallion_assets.sources.walking import location_of
 EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
 CLEANING = ("OFF", "MOVE", "DELETE")
 LEAST_DAYS_TO_DELETE = 7
-"""As in Auto Loader: what is deleted cannot be read again."""
+"""As in Auto Loader: a deleted file cannot be read again."""
 
 OVERWRITES = ("ignore", "append", "replace")
 MISTYPED = ("RESCUE", "QUARANTINE")
@@ -30,7 +30,7 @@ COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
 
 def problems_of(source: "Source") -> list[str]:
-    """Say what is wrong with a source's options, in words."""
+    """Return the problems of a source's options."""
     problems = (
         ["its columns are fixed; it takes no schema"] if source.format in FIXED and source.schema else []
     )
@@ -101,7 +101,7 @@ def _flat(hints: str) -> str:
 
 
 def _wrong_ddl(ddl: str) -> str:
-    """Read a schema without Spark: a slip in it is to be known when the declaration loads."""
+    """Read a schema without Spark, so that a syntax error is found when the declaration loads."""
     try:
         sqlglot.parse_one(f"CREATE TABLE t ({ddl})" if ddl else "SELECT 1", dialect="spark")
     except SqlglotError as error:
@@ -115,7 +115,7 @@ CORRUPT = "_corrupt_record"
 
 
 QUOTES = "`'\""
-"""A doubled one inside a quoted name closes it and opens it again."""
+"""Quotes of names. A doubled quote inside a quoted name closes it and opens it again."""
 
 
 def split_columns(ddl: str) -> list[str]:
@@ -215,7 +215,7 @@ class Source:
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Check the options."""
         for problem in filter(
             None, (wrong_with_reader(self.format, self.reader_options), *problems_of(self))
         ):
@@ -244,12 +244,12 @@ class Source:
 
     @property
     def learns(self) -> bool:
-        """Return true where its columns come from the files, at first sight or for good."""
+        """Return true where its columns come from the files, at first or always."""
         return self.format not in FIXED and (not self.schema or self.evolution not in ("none", "rescue"))
 
     @property
     def typed(self) -> bool:
-        """Return true where values can miss their column's type."""
+        """Return true where values may not fit their column's type."""
         return self.infer_column_types or bool(self.schema or self.schema_hints)
 
     def declared_columns(self) -> set[str]:
@@ -266,14 +266,14 @@ class Source:
         return next((self.reader_options[n] for n in names if n in self.reader_options), default)
 
     def takes(self, file_name: str) -> bool:
-        """Return true where a file of this name is meant for loading.
+        """Return true where a file of this name is to be loaded.
 
-        Names that start with ``_`` or ``.`` or end like a copy under way are never taken.
+        Names that start with ``_`` or ``.``, or end like an unfinished copy, are never loaded.
         """
         return not self.passes_over(file_name)
 
     def passes_over(self, file_name: str) -> str:
-        """Say why a file of this name is not meant for loading, empty where it is."""
+        """Return why a file of this name is not loaded, empty where it is."""
         if file_name.startswith(("_", ".")):
             return "hidden: its name starts with _ or ."
         if file_name.endswith(TEMPORARY_ENDINGS):

@@ -1,4 +1,4 @@
-"""Columns from ``key=value`` folders: which there are, and each file's values in their columns' types.
+"""Columns from ``key=value`` folders: their names, and each file's values in the columns' types.
 
 A value that its column's type cannot hold exactly is rescued like a value of the file; where the source
 rescues none, the file's records are quarantined.
@@ -23,7 +23,7 @@ from medallion_assets.sources.quarantine import NO_FIT, as_json, with_part
 from medallion_assets.sources.select_list import record_text
 
 FOLDER = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_]*)=[^/]*(?=/)")
-"""A folder whose key becomes a column by itself; a declared key may be any text."""
+"""A folder whose key becomes a column without declaration; a declared key may be any text."""
 NO_VALUES = ("", "__HIVE_DEFAULT_PARTITION__")
 """Texts after the ``=`` that mean NULL."""
 
@@ -50,9 +50,9 @@ def own_columns(schema: StructType, paths: Iterable[str], source: Source) -> Str
 
 
 def with_refusals(files: Sequence[Entry], source: Source, schema: StructType) -> list[Entry]:
-    """Return files, those whose records a folder's value refuses with the reason.
+    """Return the files, with a refusal where a folder's value does not fit its column.
 
-    Their readers refuse the records, which keep their text, whole, and their place.
+    The readers refuse all records of such a file; the records keep their whole text and position.
     """
     if source.rescues_values:
         return list(files)
@@ -106,7 +106,7 @@ def with_partitions(
 
 
 def _text(key: str, file_column: str) -> tuple[Column, Column]:
-    """Return the text of a folder as it stands, NULL where it means that, and decoded."""
+    """Return a folder's value as text, NULL where it means NULL; first as it is, then decoded."""
     text = F.regexp_extract(file_column, f"(?iu){_folder_of(key)}", 1)
     text = F.when(~text.isin(*NO_VALUES), text)
     return text, F.coalesce(F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B"))), text)
@@ -128,7 +128,7 @@ def _text_of(path: str, key: str) -> str:
 
 
 def _misfits(paths: Iterable[str], key: str, kind: DataType) -> list[str]:
-    """Return the folders' texts, as they stand, that the type cannot hold to the last digit."""
+    """Return the folders' values, as text, that the type cannot hold exactly."""
     texts = {_text_of(path, key) for path in paths}
     return [text for text in sorted(texts - set(NO_VALUES)) if not _is_exact(unquote(text), kind)]
 

@@ -10,7 +10,7 @@ wrote it; it may wait again for a static row that went), ``replay_id`` STRING, `
 last replay made of ``row``), ``note`` STRING (why a person discarded it).
 
 Rules as in Auto Loader: a field the schema does not know, one whose value does not fit its column's
-type, and one whose name differs in case only. A key that stands twice gives all its values. NULL where
+type, and one whose name differs in case only. A key that occurs twice gives all its values. NULL where
 nothing was left over. Nested fields are rescued alone; an array or map with a misfit is rescued whole.
 """
 
@@ -30,49 +30,49 @@ REASONS = {
     PARSE: "the record is none",
     SCHEMA: "the record is sound and does not fit the columns",
     RULE: "the row broke an expectation",
-    KEY: "its key is missing, or stands already where each may stand once",
+    KEY: "its key is missing, or is there already where each may occur once",
     LATE: "its window was closed when it came",
     JOIN: "what it refers to is not known",
     QUERY: "the query failed on it, or gave no row of it",
 }
-"""Reason classes. Of the first two ``row`` is the raw record, of the others a row as JSON."""
+"""Reason classes. For the first two, ``row`` is the raw record; for the others it is a row as JSON."""
 
 RAW = f"reason_class IN ('{PARSE}', '{SCHEMA}')"
-"""SQL true of entries that are raw records."""
+"""SQL predicate of entries that are raw records."""
 
 NO_FIT = "does not fit the schema"
-"""How the reasons of records begin that are sound and fit no row."""
+"""Prefix of the reason of a well-formed record that does not fit the schema."""
 GAVE_NO_ROW = "gave_no_row"
-"""As a rule: an upstream row of which a query gave no row that may give many (``rows_out``)."""
+"""Rule name: a query with ``rows_out="many"`` returned no row for an upstream row."""
 NO_EVENT_TIME = "no_event_time"
-"""As a rule: an upstream row whose time is NULL, which no window of an aggregate takes."""
+"""Rule name: an upstream row's time is NULL, so that it is in no window of an aggregate."""
 OPEN, REPLAYED, DISCARDED = "open", "replayed", "discarded"
 IS_REPAIRED = f"(status = '{REPLAYED}' OR status = '{OPEN}' AND replayed_at IS NOT NULL)"
-"""SQL true of entries whose repair is in force: a replay wrote the row, though it may wait again by now."""
+"""SQL predicate of entries whose repair applies: a replay wrote the row, which may be waiting again since."""
 
 ENTRY = "_check_entry"
-"""A column of rows that came out of quarantine: the entry each was. Judged with them, never written."""
+"""A column of rows from quarantine: the id of their entry. Present while they are judged, never written."""
 
 POSITION, BYTES = "_check_position", "_check_bytes"
-"""Columns of records that could not be rows: where each is in its file, and its bytes as base64 where its
-text is not exact. Both names are reserved."""
+"""Columns of malformed records: the position in the file, and the bytes as base64 where the text is inexact.
+Both names are reserved."""
 
 OF_REFUSED = ("_raw", "_reason", POSITION, BYTES)
-"""Columns of frames of records that speak of those that could not be rows."""
+"""Columns that describe malformed records in a frame of records."""
 
 TRIED = "_check_tried"
-"""Beside it: true where the replay under way tries it."""
+"""A column beside ``ENTRY``: true where the current replay tries the entry."""
 
 NEW_ROW, NEW_REPAIRED = "_check_row", "_check_repaired"
-"""Beside it: the texts the entry has from now on, where the row is not to the letter what it was."""
+"""Columns beside ``ENTRY``: the entry's new texts, where the row differs from the entry's text."""
 
 FROM_JSON = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""How times are written in rows as text. Spark's own form ends at the millisecond, and the offsets of early
-local times have seconds, which no form of Spark's shows."""
+"""Formats of times in rows as text. Spark's default ends at the millisecond. The offsets of early local times
+have seconds, which no format of Spark shows."""
 
 AS_JSON = {"ignoreNullFields": "false", **FROM_JSON}
 
@@ -113,9 +113,9 @@ def shaped(
 
 
 def held_rows(quarantine: Path, reason: str = "") -> int:
-    """Return how many rows stand in quarantine: all but those a replay took out, which stay as its trace."""
-    mine = f" AND reason_class = '{reason}'" if reason else ""
-    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'{mine}")
+    """Return how many rows are in quarantine: all entries except the replayed ones."""
+    of_reason = f" AND reason_class = '{reason}'" if reason else ""
+    found = log.rows(quarantine, f"SELECT count(*) AS n FROM t WHERE status <> '{REPLAYED}'{of_reason}")
     return int(found[0]["n"]) if found else 0
 
 
@@ -128,7 +128,7 @@ FILE_KEY = "_file_path"
 FILE_PATH = f'"{FILE_KEY}":'
 CANNOT_EVALUATE = "cannot evaluate "
 BY_COLUMNS = f"{NO_FIT}: {CANNOT_EVALUATE}"
-"""How the reasons of records begin on which a select list fails: they are kept by their columns, as JSON."""
+"""Prefix of the reason of a record on which a select list fails; its columns are kept as JSON."""
 
 
 def own_members(members: Sequence[Any]) -> Sequence[Any]:

@@ -1,7 +1,7 @@
-"""Reads exactly the files of a micro-batch, each row with what is wrong with it.
+"""Read exactly the files of a micro-batch, each row with the reason where it is malformed.
 
-Frames out carry the source's columns, its rescued data column where it has one, and then:
-    ``_raw`` STRING: the record as it stood, NULL where it was good;
+The frames have the source's columns, its rescued data column where it has one, and then:
+    ``_raw`` STRING: the record's text in the file, NULL where it is good;
     ``_reason`` STRING: why it cannot be a row, NULL where it can;
     ``_check_position`` STRING, ``_check_bytes`` STRING: of such a record, where it is in its file and, where
     its text is not exact, its bytes as base64;
@@ -59,8 +59,8 @@ def _placed(records: DataFrame) -> DataFrame:
 def _none(spark: SparkSession, schema: StructType, source: Source) -> DataFrame:
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields]
     strings = (*([source.rescued] if source.rescued else []), "_raw", "_reason", "_source_file")
-    told = [F.lit(None).cast("string").alias(name) for name in strings]
-    return spark.range(0).select(*columns, *told, F.lit(None).cast("timestamp").alias("_source_modified_at"))
+    texts = [F.lit(None).cast("string").alias(name) for name in strings]
+    return spark.range(0).select(*columns, *texts, F.lit(None).cast("timestamp").alias("_source_modified_at"))
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""How many values a raw record in quarantine holds in each field: its share in the conservation of values."""
+"""Count the values of each field in raw records of the quarantine, for the conservation of values."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,10 +15,10 @@ class RefusedRecord(NamedTuple):
     """A raw record in quarantine.
 
     Attributes:
-        path: The file it is from.
+        path: Its file.
         text: The record.
-        reason: Why it is no row.
-        is_exact: Its text is what stands in the file; of bytes that are no text it cannot be.
+        reason: Why it was refused.
+        is_exact: True where the text equals the file's; false for bytes that are no valid text.
     """
 
     path: str

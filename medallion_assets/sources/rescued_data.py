@@ -1,4 +1,4 @@
-"""Rescued fields of a table's rows moved into the columns that the table has for them by now."""
+"""Move rescued fields of a table's rows into columns that were added to the table later."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +35,8 @@ def unrescue(
 ) -> int:
     """Fill columns that are NULL from their row's rescued data where the value fits; return how many rows.
 
-    A field that went into its column leaves the rescued data, whose other fields stay to the letter; a row
-    that has none left has NULL there. A field that stands twice in a row stays rescued.
+    A moved field is removed from the rescued data, whose other fields keep their text; a row without other
+    rescued fields gets NULL there. A field that occurs twice in a row stays rescued.
 
     Args:
         spark: The session.
@@ -70,7 +70,7 @@ def unrescue(
 
 
 def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Column, Column], Column]:
-    """Return a function of Spark that says which values columns take of rescued data.
+    """Return a Spark function that moves values from rescued data to columns.
 
     Its arguments are the rescued data, and a text with ``1`` for each column that is NULL and ``0`` for each
     other. It gives ``moved`` BOOLEAN, ``left`` STRING (what stays rescued) and ``c0``, ``c1`` ... (values).
@@ -95,7 +95,7 @@ def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Col
 def _taken(
     text: str, kinds: Mapping[str, DataType], options: TextOptions
 ) -> tuple[dict[str, Any], str | None]:
-    """Return the values that columns take of rescued data by their names, and what is left of it."""
+    """Return the values for columns in rescued data, by column name, and the remaining rescued data."""
     every = scan(text).content
     members = own_members(every)
     times = Counter(key for key, _, _ in members)
@@ -114,9 +114,9 @@ def _taken(
 
 
 def _value(text: str, value: Value, kind: DataType, options: TextOptions) -> Any:
-    """Return a rescued value in a type, None where that would be another value.
+    """Return a rescued value in a type, None where the type cannot hold it exactly.
 
-    A string is first what it is in JSON, and then what a CSV cell with its text would be.
+    A string is read as a JSON string first, and then as a CSV cell.
     """
     try:
         return exact_json(text, kind)

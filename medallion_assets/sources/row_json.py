@@ -48,7 +48,7 @@ def read_row(
 ) -> Column:
     """Return the row that a JSON text is, as a struct of the schema.
 
-    A map one of whose keys is none of the map's type, or stands twice as such, is NULL.
+    A map with a key that is not of the map's key type, or that occurs twice, is NULL.
 
     Args:
         text: The JSON.

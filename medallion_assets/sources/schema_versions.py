@@ -1,4 +1,4 @@
-"""A schema's versions as files, and what a Delta table is told before new columns or types are written."""
+"""A schema's versions as files, and the changes of a Delta table before new columns or types are written."""
 
 import re
 import time
@@ -34,7 +34,7 @@ def versions(folder: Path) -> list[dict[str, Any]]:
 def write_version(
     folder: Path, growth: SchemaDiff, source: Source, files: list[str], transaction: Transaction
 ) -> None:
-    """Write the next version down, with what the files asked for."""
+    """Write the next schema version as a file, with the schema changes of its files."""
     known = versions(folder)
     number = int(known[-1]["version"]) + 1 if known else 0
     content = {
@@ -57,32 +57,32 @@ def write_version(
 
 
 def fact_of(folder: Path) -> dict[str, Any]:
-    """Return what a commit says of the schema its rows were read with: ``version`` and ``schema``."""
+    """Return the commit metadata of the current schema: ``version`` and ``schema``."""
     known = versions(folder)
     return {name: known[-1][name] for name in ("version", "schema")} if known else {}
 
 
 def restore(folder: Path, fact: Mapping[str, Any]) -> None:
-    """Write the version down that the table's newest commit names, where the folder is lost or older."""
+    """Write the schema version of the table's newest commit as a file, where the folder is lost or older."""
     known = versions(folder)
     if fact and (not known or int(known[-1]["version"]) < int(fact["version"])):
         columns = StructType.fromJson(fact["schema"]).simpleString()
         nothing: dict[str, Any] = {name: {} for name in ("added", "widened", "retyped", "brought_by")}
-        told = {**fact, **nothing, "columns": columns, "left_out": [], "missing": [], "files": []}
-        write_json(folder / f"{fact['version']}.json", told)
+        content = {**fact, **nothing, "columns": columns, "left_out": [], "missing": [], "files": []}
+        write_json(folder / f"{fact['version']}.json", content)
 
 
 NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
-"""Delta refuses these in a column's name unless the table maps names."""
+"""Characters that Delta allows in column names only with column mapping."""
 
 WITHOUT_ZONE = re.compile(r'"(?:type|elementType|keyType|valueType)":"timestamp_ntz"')
-"""In a schema as JSON: of such a column a new table has the feature, one that stands has to be given it."""
+"""In a schema as JSON. A new table gets the feature for such a column; an existing table must be given it."""
 
 MAPPING, WIDENING = "delta.columnMapping.mode", "delta.enableTypeWidening"
 
 
 def ready_for(spark: SparkSession, path: Path, growth: SchemaDiff, source: Source) -> None:
-    """Make the table take the batch: created with what it needs from its start, widened where asked."""
+    """Prepare the table for the batch: create it with the needed features, widen columns."""
     takes_columns(spark, path, growth.schema)
     if not _given(spark, path, growth.schema, _features(growth.schema, source)):
         return
@@ -92,10 +92,10 @@ def ready_for(spark: SparkSession, path: Path, growth: SchemaDiff, source: Sourc
 
 
 def takes_columns(spark: SparkSession, path: Path, schema: StructType) -> None:
-    """Make the table take columns whose names or types Delta refuses unless it is asked to.
+    """Give the table the features that some column names or types need.
 
     Raises:
-        BatchRefused: A name has a backtick, and no correction of the table could ever be written.
+        BatchRefused: A name has a backtick, which Spark SQL cannot use in later changes of the table.
     """
     if ticked := [name for name in schema.names if "`" in name]:
         raise BatchRefused(

@@ -1,4 +1,4 @@
-"""A source's schema through time: columns and types inferred from new files, each version with its cause."""
+"""The versions of a source's schema: columns and types inferred from new files, with the files as cause."""
 
 import re
 from collections.abc import Sequence
@@ -122,7 +122,7 @@ def _of_headers(source: Source, files: Sequence[Entry]) -> StructType:
 
 
 def storable_columns(schema: StructType) -> StructType:
-    """Return the schema with only what a table can hold below its top level."""
+    """Return the schema with nested types that a table can hold; other nested fields are left out."""
     return StructType([StructField(f.name, _storable(f.dataType)) for f in schema.fields])
 
 
@@ -145,10 +145,10 @@ def _storable(kind: DataType) -> DataType:
 
 
 SAMPLE_FILES, SAMPLE_BYTES = 1000, 50 << 30
-"""What a first schema is inferred from at most: Auto Loader's limits."""
+"""Limits of the sample that a first schema is inferred from, as in Auto Loader."""
 
 FROZEN = ("none", "rescue")
-"""Modes in which a schema stays what it was first."""
+"""Modes in which a schema never changes."""
 
 CARRY_TYPES = ("parquet", "orc", "avro")
 
@@ -161,12 +161,12 @@ def schema_for(
     folder: Path,
     transaction: Transaction,
 ) -> SchemaDiff:
-    """Return the schema this batch is read with, grown by what its files bring where the mode lets it.
+    """Return the schema this batch is read with, with the new columns and types that the mode allows.
 
-    A new version is written down before the batch is read: a replay finds it and reads alike.
+    A new version is stored before the batch is read, so that a retry reads with the same schema.
 
     Raises:
-        NewColumns: The mode is ``failOnNewColumns`` and there are some; nothing was written.
+        NewColumns: Files have new columns in the mode ``failOnNewColumns``; nothing was written.
     """
     base = newest(folder)
     growth = _growth(spark, source, files, staging, base)
@@ -184,7 +184,7 @@ def schema_for(
 
 
 def schema_beforehand(source: Source, files: Sequence[Entry], folder: Path) -> StructType | None:
-    """Return the schema this batch will be read with, None where only its files can say."""
+    """Return the schema this batch will be read with, None where it depends on the files' contents."""
     fixed = _fixed(source, newest(folder))
     return None if fixed is None else _whole(fixed, source, files)
 
@@ -199,7 +199,7 @@ def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> Struct
 
 
 def _fixed(source: Source, base: StructType | None) -> StructType | None:
-    """Return the columns where no file can change them any more."""
+    """Return the columns where no file can change them, else None."""
     if source.evolution not in FROZEN:
         return None
     return _as_declared_now(source, base) if source.schema else base
@@ -217,22 +217,22 @@ def _growth(
     if base is None:
         return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
     widening = source.evolution == "addNewColumnsWithTypeWidening"
-    return grown(base, _told(seen, base, source), widening, source.max_columns)
+    return grown(base, _with_known_types(seen, base, source), widening, source.max_columns)
 
 
 def _as_declared_now(source: Source, base: StructType | None) -> StructType:
-    """Return the declared columns, which may have been changed since, and with them those that joined."""
-    told = declared(source)
+    """Return the columns as declared now, followed by the columns that evolution added."""
+    columns = declared(source)
     if base is None or source.evolution in FROZEN:
-        return told
+        return columns
     known = {field.name: field for field in base.fields}
     widened = source.evolution == "addNewColumnsWithTypeWidening"
-    mine = [known.get(f.name, f) if widened else f for f in told.fields]
-    return StructType([*mine, *(f for f in base.fields if f.name not in told.names)])
+    current = [known.get(f.name, f) if widened else f for f in columns.fields]
+    return StructType([*current, *(f for f in base.fields if f.name not in columns.names)])
 
 
 def _brought_by(source: Source, files: Sequence[Entry], added: dict[str, str]) -> dict[str, str]:
-    """Return a file for each new column: by its header or schema, or by a look at the records' keys."""
+    """Return a file for each new column, found by its header, its schema or the records' keys."""
     tops = {name.split(".")[0] for name in added}
     if source.format in ("json", "xml") and tops:
         return files_with_keys(files, source, tops)
@@ -242,8 +242,8 @@ def _brought_by(source: Source, files: Sequence[Entry], added: dict[str, str]) -
     return {name: file.path for name in tops for file in reversed(files) if name in file.header}
 
 
-def _told(seen: StructType, base: StructType, source: Source) -> StructType:
-    """Return what was seen with the known columns' types where the files themselves say nothing of types."""
+def _with_known_types(seen: StructType, base: StructType, source: Source) -> StructType:
+    """Return the inferred columns; known columns keep their type where the files carry no types."""
     if source.infer_column_types or source.format in CARRY_TYPES:
         hinted = {h.name: h for h in with_hints(StructType(), source.schema_hints).fields}
         return StructType([hinted.get(f.name, f) for f in seen.fields])

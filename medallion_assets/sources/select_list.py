@@ -1,7 +1,7 @@
-"""COPY INTO's select list: SQL columns, where a record that an expression fails on is refused alone.
+"""COPY INTO's select list: SQL columns; a record that an expression fails on is refused, the others load.
 
-Spark's SQL is strict: one value that does not fit ends the whole load. Here each expression is evaluated by
-Spark's own rules, inside ``TryEval``, and what it throws for a record is caught for that record.
+In Spark's ANSI mode, one invalid value fails the whole load. Here each expression is evaluated with the same
+rules, inside ``TryEval``, which catches the error of a single record.
 """
 
 import re
@@ -39,7 +39,7 @@ ANSI = "spark.sql.ansi.enabled"
 FILE_NAME = re.compile(r"\binput_file_(name|block_\w+)\s*\(", re.IGNORECASE)
 NAME_ALONE = re.compile(r"`(?:[^`]|``)+`|[A-Za-z_]\w*", re.ASCII)
 LONGEST_TEXT = 300
-"""Characters of an expression that a reason repeats."""
+"""The largest number of characters of an expression in a reason."""
 
 PROVENANCE = (*OF_REFUSED, "_source_file", "_source_modified_at", ENTRY)
 SEVERAL_ROWS = (exp.Explode, exp.Inline, exp.Stack, exp.UDTF)
@@ -47,7 +47,7 @@ SEVERAL_RECORDS = (exp.AggFunc, exp.Window, exp.Query)
 
 
 def select_problems(source: "Source") -> list[str]:
-    """Return what is wrong with a select list that can be seen without Spark."""
+    """Return the problems of a select list that can be found without Spark."""
     problems, names = [], []
     for text in source.select:
         try:
@@ -89,7 +89,7 @@ def _name_problems(text: str, name: str, rescued: str) -> Iterator[str]:
 
 
 def _name(expression: exp.Expr) -> str:
-    """Return the column's name as Spark would give it, empty where it has none worth having."""
+    """Return the column's name as Spark would give it, empty for a generated name."""
     inner = expression
     while isinstance(inner, exp.Cast):
         inner = inner.this
@@ -140,7 +140,7 @@ def record_text(own_columns: DataFrame, rescued: str, file_column: str = "_sourc
 
 
 def _columns(source: "Source", own: Sequence[str]) -> list[tuple[str, str]]:
-    """Return name and SQL of each column, ``*`` as what it stands for, the rescued data left out."""
+    """Return name and SQL of each column, ``*`` expanded, without the rescued data."""
     columns = []
     for text in source.select:
         expression = sqlglot.parse_one(text, dialect=DIALECT)
@@ -203,7 +203,7 @@ def _refuse_unresolved(records: DataFrame, name: str, text: str) -> None:
 
 @contextmanager
 def _strict(spark: SparkSession) -> Iterator[None]:
-    """Let expressions be resolved by ANSI rules: without them a bad value becomes NULL in silence."""
+    """Resolve expressions by ANSI rules in the block; without them, invalid values become NULL silently."""
     before = spark.conf.get(ANSI) or "true"
     spark.conf.set(ANSI, "true")
     try:

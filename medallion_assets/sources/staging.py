@@ -1,4 +1,4 @@
-"""Second, safe copies of files that Spark cannot open or would read wrongly as they lie."""
+"""Copies of files that Spark cannot open or would read wrongly under their own name or format."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 
 PLAIN_PATH = re.compile(r"[\w /.@=,~-]+", re.ASCII)
-"""Paths outside this Hadoop takes for a glob, a URI scheme or an escape."""
+"""Paths that Hadoop does not take for a glob, a URI scheme or an escape."""
 
 ENDINGS = {"rows": ".parquet"}
 MOST = 1 << 20
@@ -31,14 +31,14 @@ Ahead = Callable[[Sequence[Entry], StructType], ParsedFiles | None]
 
 
 class Staging:
-    """A folder of stand-ins for one micro-batch's odd files; gone once the batch is written."""
+    """A folder of copies for one micro-batch; deleted once the batch is written."""
 
     def __init__(self, folder: Path, source: Source, ahead: Ahead | None = None) -> None:
-        """Take a folder this batch alone uses; what an earlier, dead attempt left there goes.
+        """Use a folder of this batch alone; delete the copies of an earlier attempt that crashed.
 
         Args:
-            folder: Where stand-ins go.
-            source: What the files come from.
+            folder: The folder of the copies.
+            source: The files' source.
             ahead: Returns files that were parsed already.
         """
         shutil.rmtree(folder, ignore_errors=True)

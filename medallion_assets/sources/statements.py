@@ -199,11 +199,11 @@ def _select(words: _Words) -> list[str]:
 def _create(words: _Words, spark: SparkSession | None) -> int:
     replace = words.skip("OR", "REPLACE")
     words.expect("TABLE")
-    may_stand = words.skip("IF", "NOT", "EXISTS")
+    if_not_exists = words.skip("IF", "NOT", "EXISTS")
     name = words.dotted()
     if words.peek() == "(":
-        return _create_empty(words, name, replace, may_stand, spark)
-    if may_stand:
+        return _create_empty(words, name, replace, if_not_exists, spark)
+    if if_not_exists:
         words.refuse("IF NOT EXISTS is for a table of columns: a list of them is expected")
     words.skip("USING", "DELTA")
     comment = words.value() if words.skip("COMMENT") else ""
@@ -215,7 +215,7 @@ def _create(words: _Words, spark: SparkSession | None) -> int:
 
 
 def _create_empty(
-    words: _Words, name: str, replace: bool, may_stand: bool, spark: SparkSession | None
+    words: _Words, name: str, replace: bool, if_not_exists: bool, spark: SparkSession | None
 ) -> int:
     start = words.at
     columns, comment = _in_brackets(words), ""
@@ -229,13 +229,13 @@ def _create_empty(
     if replace:
         words.at = start
         words.refuse("OR REPLACE is for AS SELECT: an empty table in its place would lose its rows")
-    told = create_table(name, columns, may_stand=may_stand, comment=comment, spark=spark)
+    version = create_table(name, columns, if_not_exists=if_not_exists, comment=comment, spark=spark)
     _with_names(spark)
-    return told
+    return version
 
 
 def _in_brackets(words: _Words) -> str:
-    """Read what stands in round brackets, as it is written."""
+    """Read the text between round brackets, unchanged."""
     start, open_ = words.at, 0
     while words.at == start or open_:
         if words.at >= len(words.tokens):

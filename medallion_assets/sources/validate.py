@@ -15,23 +15,23 @@ from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.fetched import at_hand, fetched_in
 from medallion_assets.sources.ledger import ADMITTED, Entry
 from medallion_assets.sources.load import refuse_new_columns
-from medallion_assets.sources.load_records import noting_nothing, records_with_schema
+from medallion_assets.sources.load_records import records_with_schema, with_temporary_state
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.loaders import chosen_paths
 from medallion_assets.sources.quarantine import OF_REFUSED
 from medallion_assets.sources.staging import Staging
 
 PREVIEW = 50
-"""Rows a preview shows at most, as VALIDATE n ROWS does."""
+"""The largest number of preview rows, as in VALIDATE n ROWS."""
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What a load would do.
+    """The result of a dry run of a load.
 
     Attributes:
-        files, corrupt_files: Files it would read, and files it could not.
-        good, bad: Records that would be rows, and those that would be quarantined.
+        files, corrupt_files: Files that a load would read, and files that it could not read.
+        good, bad: Records that would become rows, and records that would be quarantined.
         columns: The schema the rows would have, as DDL.
         reasons: Why records would be quarantined, with their number.
         preview: The first rows.
@@ -53,17 +53,17 @@ def validated(
     start: Callable[[], SparkSession],
     judge: Callable[[DataFrame], None] | None = None,
 ) -> Validation:
-    """Read what a load would take and judges it; ``rows`` below 0 reads all, else so many at most.
+    """Read and judge the files that a load would read; ``rows`` below 0 reads all, else at most that many.
 
     Args:
-        place: Where a load would put it.
-        look: How the landing zone is looked at.
+        place: The load target.
+        look: Options of the discovery.
         rows: Records to read at most; below 0 for all.
-        start: Gives the session; called only where something is there to read.
-        judge: Takes the records that fit, in the columns of ``reading``, to judge them further.
+        start: Returns the session; called only where there are files to read.
+        judge: Called with the good records, in the columns of ``reading``.
 
     Raises:
-        BatchRefused: The load itself would be refused, with the same words.
+        BatchRefused: The load itself would be refused with the same message.
     """
     entries = entries_of(place.landing, place.ledger, place.source, look)
     files = [entry for entry in entries if entry.status == ADMITTED]
@@ -71,12 +71,12 @@ def validated(
     files = [*_pending(place, look), *files]
     if not files:
         return Validation(0, corrupt, 0, 0, "", {})
-    with noting_nothing(place) as aside:
-        return _judged(start(), at_hand(files, fetched_in(aside.state)), aside, rows, corrupt, judge)
+    with with_temporary_state(place) as temporary:
+        return _judged(start(), at_hand(files, fetched_in(temporary.state)), temporary, rows, corrupt, judge)
 
 
 def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:
-    """Return the files this call chooses that are in the ledger and were not loaded: their load failed."""
+    """Return the chosen files that are in the ledger but not loaded, because their load failed."""
     admitted = ledgers.rows(
         place.ledger, f"SELECT * FROM ledger WHERE status = '{ADMITTED}' ORDER BY sequence"
     )

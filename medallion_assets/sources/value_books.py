@@ -1,8 +1,8 @@
 """Conservation of values: for each landing file and column, values read = committed + rescued + quarantined.
 
-What the file holds is counted outside Spark (``value_counts``); what was committed is counted in the Parquet
-files the batch's commits added, by the landing file each row names. No Spark job. A difference is a value
-that was lost or made up on the way, though every row is there.
+The values of the file are counted outside Spark (``value_counts``), the committed values in the Parquet files
+that the batch's commits added, by the landing file of each row. No Spark job runs. A difference is a value
+that was lost or added, although every row is there.
 """
 
 import json
@@ -23,13 +23,13 @@ from medallion_assets.sources.quarantine import PARSE, SCHEMA, own_members
 from medallion_assets.sources.refused_values import RefusedRecord
 from medallion_assets.sources.value_counts import ValueCounts, count_values, keys_of, members, repeated_keys
 
-UNTOLD = "the file's statistics do not say how many values it has, or it is nested there"
+NO_STATISTICS = "the file's statistics do not say how many values it has, or it is nested there"
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
 BY_QUERY = "computed or left out by the query"
 PARTITION = "a partition column of the table: its values are in folder names"
 REPEATED = "a record has the field twice, and a column takes one"
 Counts = dict[str, Counter[str]]
-"""By landing file, then by column or field."""
+"""Counts by landing file, then by column or field."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class ValueBooks:
 
     Attributes:
         read: Values the file holds in fields that are accounted for.
-        unaccounted: By column, values that were read and are nowhere; negative where there are more than
-            were read. Empty where the books balance.
+        unaccounted: By column, values that were read and are missing; negative where there are more than
+            were read. Empty where the values balance.
         uncounted: By column, why it is not counted.
-        unkept: By field, values that the declaration keeps nowhere: no column takes the field, and the
-            source has no rescued data column.
+        unkept: By field, values that the declaration drops: the field has no column, and the source has no
+            rescued data column.
     """
 
     read: int = 0
@@ -57,7 +57,7 @@ class QueryColumns:
 
     Attributes:
         read: The columns of the records, without those that come from folder names.
-        kept: Of them, those that reach the table as they are; None where the table has no query.
+        kept: The columns among them that the query returns unchanged; None where the table has no query.
         rescued: The rescued data column of the source, empty for none.
     """
 
@@ -67,17 +67,17 @@ class QueryColumns:
 
     @property
     def keeps_rescued(self) -> bool:
-        """Whether what no column takes reaches the table in the rescued data column."""
+        """Whether fields without a column reach the table in the rescued data column."""
         return bool(self.rescued) and (self.kept is None or self.rescued in self.kept)
 
     def changes(self, name: str) -> bool:
-        """Return whether the query computes this column anew or leaves it out."""
+        """Return whether the query computes this column itself or leaves it out."""
         return self.kept is not None and name in self.read and name not in self.kept
 
 
 @dataclass(frozen=True)
 class FileColumns:
-    """Names of a bronze table's columns about a row's record; empty where it has none of that kind."""
+    """Names of a bronze table's columns for file, rescued data and corrupt record; empty for none."""
 
     file: str
     rescued: str = ""
@@ -158,8 +158,8 @@ class CommittedValues:
         group = file.metadata.row_group(number)
         chunks = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
         only = _only_value(chunks[file_column])
-        told = {n for n, p in flat.items() if getattr(chunks[p].statistics, "has_null_count", False)}
-        unknown = {n: p for n, p in flat.items() if only is None or n not in told}
+        counted = {n for n, p in flat.items() if getattr(chunks[p].statistics, "has_null_count", False)}
+        unknown = {n: p for n, p in flat.items() if only is None or n not in counted}
         for name in flat.keys() - unknown.keys():
             statistics = chunks[flat[name]].statistics
             self.committed[only or ""][name] += group.num_rows - statistics.null_count
@@ -199,7 +199,7 @@ def books_of(
         return ValueBooks(uncounted={"*": counts.reason})
     books, dropped = ValueBooks(sum(counts.values.values())), dropped + there.corrupt[file.path]
     committed = {n: k for n, k in there.committed[file.path].items() if n in query.read}
-    # A folder's value that was rescued stands in no record.
+    # A folder's value that was rescued is in no record.
     folders = f"/{file.path}".lower()
     rescued = {n for n in there.rescued[file.path] if n in counts.values or f"/{n}=".lower() not in folders}
     for name in sorted({*counts.values, *committed, *rescued}):
@@ -226,7 +226,7 @@ def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query
     if name in there.uncounted:
         return there.uncounted[name]
     if name in counts.uncounted:
-        return UNTOLD
+        return NO_STATISTICS
     if name in counts.repeated or name in there.repeated:
         return REPEATED
     if name in query.read and query.rescued and not query.keeps_rescued:

@@ -1,6 +1,6 @@
-"""How many values a landing file holds in each field, counted without Spark and without the table's schema.
+"""Count the values of each field in a landing file, without Spark and without the table's schema.
 
-One side of the conservation of values (``value_books``): what was committed for the file is held against it.
+One side of the conservation of values (``value_books``), which compares it with the committed values.
 A value is a JSON member that is not null, a CSV cell that is not empty, a Parquet cell that is not NULL.
 """
 
@@ -30,7 +30,7 @@ from medallion_assets.sources.opening import UTF_8, wrapping
 from medallion_assets.sources.options import Source
 
 BLOCK = 16 << 20
-"""Bytes of JSON lines counted at once: one odd line sends its block, not its file, to the slower reader."""
+"""Bytes of JSON lines counted at once: an unusual line sends only its block to the slower reader."""
 
 NOT_COUNTED = {
     "avro": "an Avro file says nothing of its NULLs, and decoding it costs as much as loading it",
@@ -46,7 +46,7 @@ class ValueCounts:
     """The values of a file, by field name.
 
     Attributes:
-        values: Values in each field, empty texts with them.
+        values: Values in each field, including empty texts.
         empty: Of them, texts without a character: NULL in a column that is no STRING.
         null_texts: Of them, texts that the option ``nullValue`` declares to be NULL.
         repeated: Fields that a record has twice, of which a column takes one.

@@ -21,7 +21,7 @@ NAMES = re.compile(r"(\d{12})(?:\.(\d{12}|done))?")
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds between beats, without a beat until another process takes over, and between two looks."""
+    """Seconds between beats, without a beat until another process takes over, and between two checks."""
 
     beat: float = 10.0
     expires: float = 60.0
@@ -29,7 +29,7 @@ class Timing:
 
 
 class Claim(NamedTuple):
-    """A claim as the store shows it: its number, its newest beat, and whether its holder is done."""
+    """A claim in the store: its number, its newest beat, and whether its holder has ended."""
 
     number: int
     beat: int
@@ -40,7 +40,7 @@ class Claims:
     """The claims in one folder, as one process sees and makes them."""
 
     def __init__(self, folder: str, storage: Storage, me: bytes, timing: Timing | None = None) -> None:
-        """Take a folder of its own in a store, and what the process says of itself."""
+        """Use a folder in a store, and a text that describes this process."""
         self.folder, self.storage, self.me, self.timing = folder, storage, me, timing or Timing()
         self.number = 0
         self._stop = threading.Event()
@@ -92,13 +92,13 @@ class Claims:
             self.storage.create(self._path(f"{self.number:012d}.done"), b"")
 
     def stop(self) -> None:
-        """Beat no more, as when the process were paused or dead."""
+        """Stop the beats, without releasing the lease."""
         self._stop.set()
         if self._beating:
             self._beating.join()
 
     def holder(self) -> bytes:
-        """Return what the newest claim's process says of itself."""
+        """Return the description of the newest claim's process."""
         found = self.newest()
         with self.storage.open(self._path(f"{found.number if found else 0:012d}")) as claim:
             return claim.read()

@@ -1,7 +1,8 @@
-"""One writer a table, from whichever caller.
+"""One writer for each table, among all processes.
 
-On a local disk the operating system's lock: the cheap way, freed when its holder dies. In an object store
-numbered claims (``claims``), made by create-if-absent alone. Either is checked once more before a commit.
+A lease is a lock of the operating system on a local disk, which ends with its process, and a series of
+numbered claims (``claims``) in an object store, which needs only create-if-absent. Both are checked again
+before a commit.
 """
 
 import fcntl
@@ -28,7 +29,7 @@ class TableBusy(RuntimeError):
 
 
 class LeaseLost(RuntimeError):
-    """Another run took the table over while this one was paused; nothing of this batch was committed."""
+    """Another run took over the table while this one was paused; the batch was not committed."""
 
 
 class Lease(Protocol):
@@ -105,17 +106,17 @@ def held(folder: Path | str, what: str, wait_seconds: float = WAIT_SECONDS) -> I
 
 
 WRITERS = "_writers"
-"""A lake's file that each of its writers has a shared lock on."""
+"""The file of a lake on which each writer holds a shared lock."""
 
 
 @contextmanager
 def open_to_writers(lake: Path, alone: bool = False) -> Iterator[None]:
-    """Hold a lake as one of any number of writers, or alone, as long as the block runs.
+    """Hold a lake's lock while the block runs: shared with other writers, or exclusively.
 
-    Writers wait for whoever holds it alone.
+    Writers wait for an exclusive holder.
 
     Raises:
-        TableBusy: It is to be held alone, and a writer is at work; nothing was changed.
+        TableBusy: An exclusive lock was requested while a writer is active; nothing was changed.
     """
     with _writers_file(lake, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH):
         try:

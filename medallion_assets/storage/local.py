@@ -1,7 +1,7 @@
 """The storage port on a local or mounted disk, with the operating system's own calls.
 
-A library between would lose what is promised of landing zones: links are seen and never followed, names that
-are not UTF-8 are given as they are, and a folder that may not be listed is told by its name.
+A library would not keep the promises for landing zones: links are reported and never followed, names that
+are not UTF-8 are returned unchanged, and the error for an unreadable folder has the folder's name.
 """
 
 import errno
@@ -25,7 +25,7 @@ class LocalStorage(Storage):
     """Files of this machine."""
 
     def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
-        """Return what lies in a folder, in the order of names."""
+        """Return the entries of a folder, in the order of names."""
         try:
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
@@ -47,7 +47,7 @@ class LocalStorage(Storage):
                 yield Stored(entry.path, entry.name, kind, facts.st_size, at)
 
     def stat(self, path: str, follow: bool = False) -> Stored | None:
-        """Return what is at a path; a link that leads nowhere is nothing where it is followed."""
+        """Return the metadata of a path; with ``follow``, a broken link counts as nothing."""
         try:
             facts = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 (the one place that asks)
         except OSError as error:

@@ -42,13 +42,13 @@ class ObjectStorage(Storage):
     def __init__(self, bucket: str) -> None:
         """Take the address of a bucket: ``scheme://name``."""
         self.bucket = bucket
-        with _told(bucket):
+        with _python_errors(bucket):
             self.store = from_url(bucket if not bucket.startswith("memory:") else "memory:///")
 
     def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
         """Return what has the folder's path and one more part, in the order of names."""
         prefix = self._key(folder)
-        with _told(folder):
+        with _python_errors(folder):
             found = obstore.list_with_delimiter(self.store, prefix or None)
         folders = [Stored(self._path(p), p.rsplit("/", 1)[-1], FOLDER) for p in found["common_prefixes"]]
         # Some tools keep an empty object in place of a folder.
@@ -56,9 +56,9 @@ class ObjectStorage(Storage):
         yield from sorted([*folders, *(o for o in objects if takes(o.name))], key=lambda found: found.name)
 
     def stat(self, path: str, follow: bool = False) -> Stored | None:
-        """Return what is at a path; a path that others begin with is a folder."""
+        """Return the metadata of a path; a path that is a prefix of others is a folder."""
         key = self._key(path)
-        with _told(path):
+        with _python_errors(path):
             try:
                 return self._stored(obstore.head(self.store, key)) if key else Stored(path, "", FOLDER)
             except FileNotFoundError:
@@ -68,7 +68,7 @@ class ObjectStorage(Storage):
 
     def open(self, path: str) -> BinaryIO:
         """Return an object's bytes; a read fails once the object has another version."""
-        with _told(path):
+        with _python_errors(path):
             facts = obstore.head(self.store, self._key(path))
         return io.BufferedReader(_ObjectBytes(self.store, path, dict(facts)), BLOCK)
 
@@ -77,7 +77,7 @@ class ObjectStorage(Storage):
         # In one request, from memory: no store promises create-if-absent of an upload in parts.
         whole = content if isinstance(content, bytes) else content.read()
         try:
-            with _told(path):
+            with _python_errors(path):
                 obstore.put(self.store, self._key(path), whole, mode="create", use_multipart=False)
         except FileExistsError:
             return False
@@ -85,12 +85,12 @@ class ObjectStorage(Storage):
 
     def put(self, path: str, content: bytes) -> None:
         """Write an object."""
-        with _told(path):
+        with _python_errors(path):
             obstore.put(self.store, self._key(path), content)
 
     def delete(self, path: str) -> None:
         """Delete an object."""
-        with _told(path):
+        with _python_errors(path):
             try:
                 obstore.delete(self.store, self._key(path))
             except FileNotFoundError:
@@ -131,7 +131,7 @@ class _ObjectBytes(io.RawIOBase):
         version: obstore.GetOptions = {"range": (self.at, upto)}
         if self.facts["e_tag"]:
             version["if_match"] = self.facts["e_tag"]
-        with _told(self.path):
+        with _python_errors(self.path):
             block = obstore.get(self.store, self.facts["path"], options=version).bytes()
         buffer[: len(block)] = memoryview(block)
         self.at += len(block)
@@ -150,8 +150,8 @@ def object_storage(bucket: str) -> ObjectStorage:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Turn the library's errors into Python's own; what says nothing of a file is ``StorageUnreachable``."""
+def _python_errors(path: str) -> Iterator[None]:
+    """Raise the library's errors as Python's own; others, as of the network, as StorageUnreachable."""
     try:
         yield
     except AlreadyExistsError as error:

@@ -1,4 +1,4 @@
-"""The storage port: what a folder of a local disk and a prefix of an object store both can do.
+"""The storage port: the operations of a folder on a local disk and of a prefix in an object store.
 
 Paths are text: absolute paths for a local disk, ``scheme://bucket/key`` for an object store.
 """
@@ -17,7 +17,7 @@ class StorageUnreachable(RuntimeError):
 
 
 class Stored(NamedTuple):
-    """What a store says of one path.
+    """The metadata of one path in a store.
 
     Attributes:
         path: As every method of the store takes it.
@@ -52,11 +52,11 @@ def every_name(_: str) -> bool:
 
 
 class Storage(ABC):
-    """One store. No method follows a link, except ``stat`` where it is told to."""
+    """One store. No method follows a link, except ``stat`` on request."""
 
     @abstractmethod
     def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
-        """Return the folders right below a folder, and everything else whose name is taken, by name.
+        """Return the direct subfolders of a folder, and other entries whose name ``takes`` accepts, by name.
 
         Args:
             folder: Nothing is returned where it does not exist.
@@ -68,10 +68,10 @@ class Storage(ABC):
 
     @abstractmethod
     def stat(self, path: str, follow: bool = False) -> Stored | None:
-        """Return what is at a path, None for nothing; ``follow`` looks at what a link leads to.
+        """Return the metadata of a path, None where nothing exists; ``follow`` resolves a link.
 
         Raises:
-            PermissionError: It may not be looked at.
+            PermissionError: The path may not be accessed.
         """
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Storage(ABC):
     def create(self, path: str, content: bytes | BinaryIO) -> bool:
         """Create a file with its whole content, and the folders above it; return false where it exists.
 
-        Of any number of callers at the same time exactly one is told true.
+        Of any number of concurrent callers, exactly one gets true.
         """
 
     @abstractmethod

@@ -197,7 +197,7 @@ def test_a_table_of_columns_is_made_empty_and_copy_into_keeps_its_types_and_comm
     """
     assert [sql(statement, spark=spark) for _ in range(2)] == [0, 0]
     path = lake.root / "default/bronze/typed"
-    with pytest.raises(SourceError, match="stands already"):
+    with pytest.raises(SourceError, match="exists already"):
         sql(statement.replace("IF NOT EXISTS", ""), spark=spark)
     assert log.opened(path).metadata().description == "Customers data - Bronze layer"
     assert comments(path) == {"customer_id": "the shop's own (since 2020)"}

@@ -10,7 +10,7 @@ from medallion_assets_tests.runtime.feeds import loaded, model_rows, people, sor
 from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark
-IN_ORDER = "in order: the new events and the states that stood open"
+IN_ORDER = "in order: the new events and the open states"
 
 
 def events_of_day(chance, day, count=12):

@@ -77,7 +77,7 @@ def test_create_table_as_makes_a_table_once(landed, lake, spark):
     copy_into("web.bronze.c", landed(**FILES), "csv", spark=spark)
     query = f"SELECT id FROM delta.`{lake.root / 'web/bronze/c'}`"
     assert create_table_as("web.bronze.copy", query, spark=spark) == 0
-    with pytest.raises(SourceError, match="stands already"):
+    with pytest.raises(SourceError, match="exists already"):
         create_table_as("web.bronze.copy", query, spark=spark)
     assert create_table_as("web.bronze.copy", query, replace=True, spark=spark) == 1
     assert count(lake, "copy") == 3

@@ -83,7 +83,7 @@ def arrow_schema(written: Any) -> pa.Schema:
     """Return the columns of an Avro schema.
 
     Raises:
-        UnreadableFile: It is no record or has no fields, or a type holds itself or cannot be told.
+        UnreadableFile: It is no record or has no fields, or a type is recursive or unknown.
     """
     record = expand_schema(written)
     if not isinstance(record, dict) or record["type"] != "record":

@@ -82,7 +82,7 @@ class Block:
         return dict(zip(names, self.cells(len(names), dialect), strict=True)) if len(self.begins) else {}
 
     def cells(self, width: int, dialect: Dialect) -> list[pa.Array]:
-        """Return the rows' cells, an array of strings for each column; NULL where nothing stands."""
+        """Return the rows' cells, an array of strings for each column; NULL for an empty cell."""
         strict = len(self.begins) - len(self.loose)
         columns = _parsed(self._strict_text(strict), width, dialect) if strict else []
         if strict and (columns is None or len(columns[0]) != strict):

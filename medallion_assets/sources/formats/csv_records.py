@@ -140,8 +140,8 @@ class Record(NamedTuple):
     """One record as the careful reader sees it.
 
     Attributes:
-        cells: Its cells, None where nothing stands, ``b""`` where quotes do; empty for a record that is
-            malformed.
+        cells: Its cells, None for an empty cell, ``b""`` for empty quotes; no cells for a malformed
+            record.
         end: Where its text ends, before the line end.
         problem: What is wrong with it.
         is_blank: True for a blank line or a comment, which is no record.

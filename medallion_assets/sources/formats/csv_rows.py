@@ -82,8 +82,8 @@ def csv_blocks(file: Entry, source: Source) -> Iterator[tuple[CsvFile, Block]]:
     width = len(column_names(file.header, source))
     for block in readable(cutter.blocks(text.pieces()), file):
         if len(block.begins) and width != cutter.width:
-            told = f"its header has {cutter.width} columns, {width} when it was counted"
-            raise UnreadableFile(f"{file.location} cannot be read: {told}")
+            reason = f"its header has {cutter.width} columns, {width} when it was counted"
+            raise UnreadableFile(f"{file.location} cannot be read: {reason}")
         yield text, block
 
 

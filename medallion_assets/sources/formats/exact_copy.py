@@ -1,7 +1,7 @@
 """Parquet copies of Parquet, ORC and Avro files that Spark cannot read, or would read with other values.
 
 In a copy the columns are ``c0``, ``c1`` ..., since Spark refuses names that differ in case only; their names
-are in its metadata. A value that a column cannot hold exactly is NULL, and stands as JSON in ``MISFITS``.
+are in its metadata. A value that a column cannot hold exactly is NULL, and is in ``MISFITS`` as JSON.
 """
 
 import base64
@@ -242,8 +242,8 @@ def copy_exactly(path: Path, source_format: str, copy: Path) -> None:
 def _unreadable(broken: Exception, start: str = "") -> UnreadableFile:
     if isinstance(broken, UnreadableFile):
         return broken
-    told = isinstance(broken, (pa.ArrowException, ValueError, EOFError, OSError)) and str(broken)
-    return UnreadableFile(f"{start}{told or f'its bytes are damaged ({type(broken).__name__}: {broken})'}")
+    reason = isinstance(broken, (pa.ArrowException, ValueError, EOFError, OSError)) and str(broken)
+    return UnreadableFile(f"{start}{reason or f'its bytes are damaged ({type(broken).__name__}: {broken})'}")
 
 
 def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:

@@ -44,7 +44,7 @@ class Wrapping:
         """Take the largest scale of a schema's decimals."""
         # As many digits before the point, with those of the scale, are more than 128 bits hold.
         self.digits = MOST_DIGITS + 1 - scale
-        # A value stands after other marks than the characters of a string do.
+        # A number follows other characters than the text of a string does.
         self.number = re.compile(
             rb"(?:^|[:\[,\s])-?(?:[0-9]+(?:\.[0-9]+)?[eE]|[0-9]{%d})" % self.digits, re.MULTILINE
         )

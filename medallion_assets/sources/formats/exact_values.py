@@ -73,7 +73,7 @@ class TextOptions:
     """How texts are written.
 
     Attributes:
-        null: The text that stands for NULL.
+        null: The text that means NULL.
         date_format, timestamp_format: Patterns of Spark; ISO 8601 where empty.
         partial_days: A year, or a year and a month, is a text of its first day, as Spark reads JSON strings;
             in a CSV cell ``2020`` is a number.

@@ -1,7 +1,7 @@
 """The columns and types of JSON and XML objects: what Spark infers from them, without starting a Spark job.
 
-The rules are those of Spark's ``JsonInferSchema``, keys told apart by case, but for two: a fraction that a
-double would round is text, since a double would change it; and a key that one object has twice is one
+The rules are those of Spark's ``JsonInferSchema``, with case-sensitive keys and two exceptions: a fraction
+that a double would round is text, since a double would change it; and a key that one object has twice is one
 column, where Spark makes two of one name. A block that Arrow's parser takes as it is says
 its types by itself; of any other each record is looked at.
 """
