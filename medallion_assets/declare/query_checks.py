@@ -1,4 +1,4 @@
-"""What a query over a stream cannot ask for, and casts that fail on a value: told when its SQL is declared.
+"""Check the SQL of a query over a stream when it is declared: what a stream cannot do, and casts that fail.
 
 A query that returns SQL is read here, as it loads; one that returns a frame has no text, and is judged by
 ``runtime.query_checks`` from Spark's plan at the table's first run, in the same words.
@@ -139,8 +139,8 @@ def warnings_of(table: Table) -> tuple[str, ...]:
     tree = _parsed(table)
     if tree is None:
         return ()
-    told = (*_strict_casts(tree, _declared_types(table)), *_window_functions(tree, table))
-    return tuple(dict.fromkeys(filter(None, told)))
+    warnings = (*_strict_casts(tree, _declared_types(table)), *_window_functions(tree, table))
+    return tuple(dict.fromkeys(filter(None, warnings)))
 
 
 def _parsed(table: Table) -> Any:
@@ -180,8 +180,8 @@ def _sql_of(table: Table) -> str | None:
 
 
 def _returns_text(query: Any) -> bool:
-    told = inspect.signature(query).return_annotation
-    if told is str or str in get_args(told):
+    annotation = inspect.signature(query).return_annotation
+    if annotation is str or str in get_args(annotation):
         return True
     try:
         (function,) = ast.parse(textwrap.dedent(inspect.getsource(query))).body
@@ -275,9 +275,9 @@ def _window_functions(tree: exp.Expression, table: Table) -> Iterator[str]:
 def _declared_types(table: Table) -> dict[str, str]:
     """Return the types of the stream's columns as far as a declaration says them."""
     read = next(read for _, read in table.reads if read.how in ("stream", "files"))
-    told = read.source.schema if read.source else read.table.layout.schema if read.table else ""
+    schema = read.source.schema if read.source else read.table.layout.schema if read.table else ""
     try:
-        columns = sqlglot.parse_one(f"CREATE TABLE t ({told})", dialect=DIALECT) if told else None
+        columns = sqlglot.parse_one(f"CREATE TABLE t ({schema})", dialect=DIALECT) if schema else None
     except SqlglotError:
         columns = None
     found = columns.find_all(exp.ColumnDef) if columns else ()

@@ -1,1 +1,1 @@
-"""What stands of a table: its paths, the versions and checkpoints it has come to, and who may write it."""
+"""The state of a table in the lake: paths, versions, positions and checkpoints, and the lease of its writer."""

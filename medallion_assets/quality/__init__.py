@@ -1,1 +1,1 @@
-"""What a batch's rows are: the query's answer, and each row good, refused, a duplicate or let go."""
+"""The rows of a batch: the query's result, and each row good, refused, duplicate or dropped."""

@@ -1,4 +1,4 @@
-"""What an aggregate is made of, read from Spark's plan: which of it can be merged with what stands.
+"""Bring an incremental aggregate up to date: merge its groups, recompute some of them, or rewrite all.
 
 Only ``groupBy(...).agg(...)`` as a query's last step is taken apart; everything else is recomputed for
 the keys that changed.
@@ -26,7 +26,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
 from medallion_assets.quality.derive import derived
 from medallion_assets.quarantine.poison import sound
-from medallion_assets.runtime.query_checks import STREAM, over_stream
+from medallion_assets.runtime.query_checks import STREAM, reaches_others
 from medallion_assets.runtime.recompute import with_gone
 from medallion_assets.runtime.write import Prepared, joining
 from medallion_assets.session.frames import each, of_plan
@@ -44,7 +44,7 @@ MERGED = {
     "BoolOr": "greatest(t.{c}, n.{c})",
     "HllSketchAgg": "hll_union(t.{c}, n.{c})",
 }
-"""By Spark's name of a function: how its value joins the one that stands (``t``), with the new (``n``)."""
+"""By Spark's name of a function: how a new value (``n``) joins the one in the table (``t``)."""
 
 
 @dataclass(frozen=True)
@@ -73,50 +73,6 @@ class Aggregate:
     not_mergeable: str = ""
     reaches_others: str = ""
     plan: Any = None
-
-
-ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "Expand", "View", "Sort", "Repartition",
-              "RepartitionByExpression", "ResolvedHint"}  # fmt: skip
-"""Nodes that make of each row of theirs what they make of it alone. So do ``Join`` and ``Union`` at times."""
-
-SIDES = {
-    "Inner": 0b11,
-    "Cross": 0b11,
-    "LeftOuter": 0b01,
-    "LeftSemi": 0b01,
-    "LeftAnti": 0b01,
-    "RightOuter": 0b10,
-}
-"""By a join's type: whether its left (1) and its right side (2) may be the stream."""
-
-
-def reaches_others(answer: DataFrame) -> str:
-    """Return which step of a query over the stream may let a row change groups it is not in, or none.
-
-    One aggregate over rows that were each made of one row of the stream: of the batch's rows alone it gives
-    their groups. Of groups that are grouped again, of distinct rows or of a stream that meets itself it may
-    give others.
-    """
-    optimizer: Any = answer.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer  # type: ignore[union-attr]
-    # A reference to a CTE is a leaf, which does not show that it is over the stream.
-    plan = optimizer.InlineCTE(True, False).apply(answer._jdf.queryExecution().analyzed())
-    grouped = 0
-    for node in over_stream(plan):
-        name = node.nodeName()
-        grouped += name == "Aggregate"
-        alone = name in ROW_BY_ROW or name == "Aggregate" or node.children().isEmpty()
-        if name in ("Join", "Union"):
-            streams = sum(1 << at for at, child in enumerate(each(node.children())) if over_stream(child))
-            whole = (1 << node.children().size()) - 1
-            alone = streams == whole if name == "Union" else _meets_all(node, streams)
-        if not alone or grouped > 1 or any(over_stream(query) for query in each(node.subqueries())):
-            return f"the query has {'a second Aggregate' if grouped > 1 else name} over the stream"
-    return ""
-
-
-def _meets_all(join: Any, streams: int) -> bool:
-    """Return true where each row of the stream gives of a join what it gives alone."""
-    return streams in (0b00, 0b01, 0b10) and streams & ~SIDES.get(str(join.joinType().toString()), 0) == 0
 
 
 def aggregate_of(answer: DataFrame, declared_keys: Sequence[str]) -> Aggregate:
@@ -159,12 +115,14 @@ def with_partials(answer: DataFrame, found: Aggregate) -> DataFrame:
 
 
 def merged_as(found: Aggregate) -> dict[str, str]:
-    """Return, for each column, the SQL that joins a new value (``n``) with the one that stands (``t``)."""
-    told = {p.name: MERGED[p.function].format(c=quoted(p.name)) for p in found.parts if p.function in MERGED}
+    """Return, for each column, the SQL that joins a new value (``n``) with the one in the table (``t``)."""
+    merges = {
+        p.name: MERGED[p.function].format(c=quoted(p.name)) for p in found.parts if p.function in MERGED
+    }
     for part in found.parts:
         if part.function == "Average":
-            told |= _merged_mean(part)
-    return told
+            merges |= _merged_mean(part)
+    return merges
 
 
 def _merged_mean(part: Part) -> dict[str, str]:

@@ -118,6 +118,50 @@ def over_stream(plan: Any) -> list[Any]:
     return [plan, *below] if below else []
 
 
+ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "Expand", "View", "Sort", "Repartition",
+              "RepartitionByExpression", "ResolvedHint"}  # fmt: skip
+"""Nodes that make of each row of theirs what they make of it alone. So do ``Join`` and ``Union`` at times."""
+
+SIDES = {
+    "Inner": 0b11,
+    "Cross": 0b11,
+    "LeftOuter": 0b01,
+    "LeftSemi": 0b01,
+    "LeftAnti": 0b01,
+    "RightOuter": 0b10,
+}
+"""By a join's type: whether its left (1) and its right side (2) may be the stream."""
+
+
+def reaches_others(answer: DataFrame) -> str:
+    """Return which step of a query over the stream may let a row change groups it is not in, or none.
+
+    One aggregate over rows that were each made of one row of the stream: of the batch's rows alone it gives
+    their groups. Of groups that are grouped again, of distinct rows or of a stream that meets itself it may
+    give others.
+    """
+    optimizer: Any = answer.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer  # type: ignore[union-attr]
+    # A reference to a CTE is a leaf, which does not show that it is over the stream.
+    plan = optimizer.InlineCTE(True, False).apply(answer._jdf.queryExecution().analyzed())
+    grouped = 0
+    for node in over_stream(plan):
+        name = node.nodeName()
+        grouped += name == "Aggregate"
+        alone = name in ROW_BY_ROW or name == "Aggregate" or node.children().isEmpty()
+        if name in ("Join", "Union"):
+            streams = sum(1 << at for at, child in enumerate(each(node.children())) if over_stream(child))
+            whole = (1 << node.children().size()) - 1
+            alone = streams == whole if name == "Union" else _meets_all(node, streams)
+        if not alone or grouped > 1 or any(over_stream(query) for query in each(node.subqueries())):
+            return f"the query has {'a second Aggregate' if grouped > 1 else name} over the stream"
+    return ""
+
+
+def _meets_all(join: Any, streams: int) -> bool:
+    """Return true where each row of the stream gives of a join what it gives alone."""
+    return streams in (0b00, 0b01, 0b10) and streams & ~SIDES.get(str(join.joinType().toString()), 0) == 0
+
+
 def _strict_casts(plan: Any) -> Iterator[str]:
     for node in over_stream(plan):
         for expression in each(node.expressions()):

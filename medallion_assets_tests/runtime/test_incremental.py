@@ -13,8 +13,7 @@ from medallion_assets.declare import Pipeline, expect, stream
 from medallion_assets.delta import log
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import refresh
-from medallion_assets.runtime.aggregates import reaches_others
-from medallion_assets.runtime.query_checks import STREAM
+from medallion_assets.runtime.query_checks import STREAM, reaches_others
 from medallion_assets.session.frames import frame_of
 from medallion_assets.simulators import land
 from medallion_assets_tests.shop import json_lines
