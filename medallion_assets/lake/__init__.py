@@ -1,1 +1,1 @@
-"""The state of a table in the lake: paths, versions, positions and checkpoints, and the lease of its writer."""
+"""The state of a table in the lake: paths, versions, positions and checkpoints, and the writer's lease."""
