@@ -44,7 +44,7 @@ def bare(spark, folder):
     joined = good.join(F.broadcast(patients.dropDuplicates(["mrn"])), "mrn")
     stream(joined.select("device_id", "mrn", "name", at, "heartrate"), folder, "silver")
     rows = spark.readStream.format("delta").load(str(lake / "silver"))
-    by_day = rows.groupBy("mrn", "name", F.to_date("time").alias("date"))
+    by_day = rows.groupBy("mrn", "name", F.date_trunc("DD", "time").alias("date"))
     stream(
         by_day.agg(F.avg("heartrate").alias("heartrate"), F.count("*").alias("recordings")),
         folder,

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from medallion_assets.operations.reset import cleanup, resources
     from medallion_assets.orchestration.build import build_definitions
     from medallion_assets.reports.notebook import run
-    from medallion_assets.reports.watch import Watched, watch
+    from medallion_assets.reports.view import Watched
+    from medallion_assets.reports.watch import watch
     from medallion_assets.settings import Settings, current_settings
     from medallion_assets.sources import (
         CopyResult,

@@ -18,6 +18,23 @@ def test_each_cell_of_a_chapter_shows_what_stands_in_it(chapter):
     assert now == shown(nbformat.read(chapter, as_version=4))
 
 
+def test_the_commerce_chapter_shows_what_each_loader_a_stream_and_two_views_took():
+    told = [text.strip() for _, text in shown(nbformat.read(FOLDER / "commerce.ipynb", as_version=4))]
+    assert [int(number) for text in told for number in COUNT.findall(text)] == [101, 3000]
+    copied = [text for text in told if "num_affected_rows" in text]
+    assert [re.findall(r"\d+", text) for text in copied] == [["100", "100"], ["0", "100"], ["330", "430"]]
+    kept_up = [text for text in told if text.isdigit()]
+    assert kept_up == ["1250", "2000"], "before and after the three batches that came while it streamed"
+    assert "(0, True, 0)" in told, "the stream was stopped, named, and ended well"
+    loaders = "{'Auto Loader': (110, 980), 'COPY INTO': (110, 980), 'CTAS': (980, 980)}"
+    assert told.index(loaders) == told.index(loaders.replace("110, ", "870, ").replace("980", "870")) + 1
+    in_memory, printed = (
+        next(text for text in told if mark in text) for mark in ("batch 0: 2,250 rows", "┃")
+    )
+    assert re.search(r"\|\s+2250\|\s+2249\|", in_memory)
+    assert re.search(r"orders_in_30_seconds_of_processing ┃\n.*\n│ 2250 ", printed)
+
+
 def test_the_school_chapter_shows_the_counts_its_readers_know():
     told = shown(nbformat.read(FOLDER / "school.ipynb", as_version=4))
     counts = [int(number) for _, text in told for number in COUNT.findall(text)]

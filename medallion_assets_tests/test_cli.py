@@ -21,6 +21,7 @@ from medallion_assets.definitions import defs
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.reports.show import console
 from medallion_assets.runs.streaming import running_streams, stream_tables
+from medallion_assets.simulators import arrivals
 
 
 @pytest.fixture
@@ -196,6 +197,31 @@ def test_files_that_land_one_by_one_end_with_the_year(medallion, lake):
         assert done.exit_code == 0, done.output
         assert len(list(lake.settings.landing.glob("health/recordings/*.json"))) == 12
     assert "landed" not in done.output
+
+
+def test_the_twenty_landings_of_commerce_come_as_many_seconds_apart_as_asked(medallion, lake, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(arrivals.time, "sleep", pauses.append)
+    done = medallion("land", "commerce", "--continuous", "--every", "4")
+    assert done.exit_code == 0, done.output
+    assert (
+        done.output.count("orders_") == len(list(lake.settings.landing.glob("commerce/orders/*.json"))) == 20
+    )
+    assert pauses == [4.0] * 19, "between two of them, and not after the last"
+
+
+def test_a_landing_that_is_interrupted_says_so_and_what_remains_lands_later(medallion, lake, monkeypatch):
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(arrivals.time, "sleep", interrupted)
+    done = medallion("land", "health", "--continuous")
+    landed = sorted(lake.settings.landing.glob("health/recordings/*"))
+    assert (done.exit_code, len(landed)) == (0, 1)
+    assert done.output.endswith(
+        "stopped; the files that are left land when `medallion land` is called again\n"
+    )
+    assert medallion("land", "health", "--all").output.count("recordings_2020_") == 11
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.declare.triggers import timings_of
 from medallion_assets.definitions import defs
+from medallion_assets.orchestration import build
 from medallion_assets.orchestration.build import build_definitions
 from medallion_assets.orchestration.events import announced
 from medallion_assets.pipelines import PIPELINES
@@ -244,7 +245,18 @@ def test_the_streaming_job_tells_of_each_micro_batch_while_it_runs(lake, spark, 
     own = {"school/bronze/enrollments": "once", "school/silver/enrollments": "1h"}
     config = {"every_seconds": 1, "for_seconds": 1, "triggers": own}
     config = {"ops": {"keep_up_school": {"config": config}}}
+    asked = {}
+
+    def told_to(*others):
+        asked.update(others[-1])
+        return stream_tables(*others)
+
+    monkeypatch.setattr(build, "stream_tables", told_to)
     done = defs.resolve_job_def("school_stream").execute_in_process(run_config=config)
     told = {e.asset_key.to_user_string() for e in done.get_asset_materialization_events()}
     assert done.success
     assert "school/bronze/enrollments" in told
+    each = {key: (timing.batches, timing.every_seconds) for key, timing in asked.items()}
+    assert each.pop("school/bronze/enrollments") == ("once", None)
+    assert each.pop("school/silver/enrollments") == ("availableNow", 3600)
+    assert {*each.values()} == {("availableNow", None)}, "the others as they declare"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812
 from typer.testing import CliRunner
 
 from medallion_assets import Pipeline, autoload_to_table, stream, watch
@@ -103,6 +104,46 @@ def test_a_stream_in_memory_is_a_view_one_can_query_until_it_is_stopped(drop, re
         sales, quarantine=True, from_start=True, until=lambda seen: seen.rows, seconds=30, spark=spark
     )
     assert (held.table, held.rows) == ("shop/silver/sales (quarantine)", 1)
+
+
+def test_a_watch_shows_what_a_query_makes_of_the_rows_printed_by_what_changed_and_kept_whole_in_memory(
+    drop, refreshed, spark, lake, capsys
+):
+    orders, _ = orders_and_sales()
+    drop("shop/orders", "a.json", orders_file((1, 5), (2, 6)))
+    refreshed(orders)
+    spark.createDataFrame([(5, "Ann")], "total INT, name STRING").createOrReplaceTempView("known")
+
+    def by_name(rows):
+        rows.createOrReplaceTempView("orders_seen")
+        return rows.sparkSession.sql("SELECT id, name FROM orders_seen LEFT JOIN known USING (total)")
+
+    def by_window(rows):
+        window = F.window("_ingested_at", "365 days").alias("window")
+        return rows.withWatermark("_ingested_at", "1 minute").groupBy(window, "total").count()
+
+    later = once(lambda: (drop("shop/orders", "b.json", orders_file((3, 5))), refreshed(orders)))
+    shown = watch(
+        orders, query=by_window, from_start=True, until=lambda s: (s.rows == 2 and later()) or s.rows == 3,
+        seconds=90, spark=spark,
+    )  # fmt: skip
+    assert (shown.rows, shown.batches) == (3, 2), "of the two groups the second batch changed one"
+    assert "count" in capsys.readouterr().out
+    views = [
+        watch(orders, query=query, format="memory", name=f"of_{query.__name__}", from_start=True, spark=spark)
+        for query in (by_name, by_window)
+    ]
+    try:
+        for view in views:
+            view.query.processAllAvailable()
+        names = {(row.id, row.name) for row in spark.table("of_by_name").collect()}
+        counts = {(row.total, row["count"]) for row in spark.table("of_by_window").collect()}
+        assert (names, counts) == ({(1, "Ann"), (2, None), (3, "Ann")}, {(5, 2), (6, 1)})
+    finally:
+        for view in views:
+            view.stop()
+    with pytest.raises(DeclarationError, match="returns no frame made of the rows"):
+        watch(orders, query=lambda rows: spark.range(3), spark=spark)
 
 
 def test_the_command_shows_a_table_by_its_name_for_as_long_as_it_is_asked(drop, refreshed, spark, lake):

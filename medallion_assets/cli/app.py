@@ -199,4 +199,4 @@ def land(
             for path in landed:
                 typer.echo(f"landed {path}")
     except KeyboardInterrupt:
-        typer.echo("stopped")
+        typer.echo("stopped; the files that are left land when `medallion land` is called again")

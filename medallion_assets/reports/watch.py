@@ -4,31 +4,26 @@ It is a streaming query of its own: it holds no lease, writes nothing into the l
 temporary one that Spark deletes as the query stops.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import newest, table_of_quarantine
-from medallion_assets.delta.changes import ALL_FILES, CHANGE_TYPE
-from medallion_assets.delta.stream import Calls, guarded
+from medallion_assets.delta.batches import table_of_quarantine
+from medallion_assets.delta.stream import Calls
 from medallion_assets.lake.paths import Lake
-from medallion_assets.lake.position import position
 from medallion_assets.operations.requests import many
 from medallion_assets.reports import show
+from medallion_assets.reports.view import View, ViewQuery, Watched
 from medallion_assets.session import start_session
-from medallion_assets.session.frames import printed
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.load_target import NAME, NamedTable
 
@@ -40,41 +35,13 @@ SAME_TABLE_EVERY = 5.0
 SCHEMA_CHANGED = ("DELTA_SCHEMA_CHANGED", "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE")
 """Delta ends a stream where columns join the table; one that starts after that commit reads them."""
 
-COUNTED = "medallion_watch"
-Until = Callable[["Watched"], bool]
-
-
-@dataclass
-class Watched:
-    """What a watch has shown so far.
-
-    Attributes:
-        table: Its name, and ``path`` where it lies.
-        batches: Micro-batches with rows, and ``rows`` in all of them.
-        rows_per_second: Of the last one.
-        version: The table's version up to which its rows are shown, None before the first commit.
-        backlog: Commits of the table that are not shown yet.
-        query: Spark's query, None before the table has a commit.
-    """
-
-    table: str
-    path: Path
-    batches: int = 0
-    rows: int = 0
-    rows_per_second: float = 0.0
-    version: int | None = None
-    backlog: int = 0
-    query: StreamingQuery | None = field(default=None, repr=False)
-
-    def stop(self) -> None:
-        """End the query; a view of ``format="memory"`` stays as it is then."""
-        if self.query is not None:
-            self.query.stop()
+Until = Callable[[Watched], bool]
 
 
 def watch(
     table: Table | str,
     *,
+    query: ViewQuery | None = None,
     quarantine: bool = False,
     format: Literal["console", "memory"] = "console",  # noqa: A002
     name: str = "",
@@ -92,6 +59,8 @@ def watch(
     Args:
         table: A declared table, the name of any table of the lake (``pipeline.layer.table``), or the path of
             a Delta table.
+        query: What to show instead of the rows: gets them as a streaming frame, and returns another, joined,
+            by window or aggregated. Printed are the groups that changed; a view in memory has all of them.
         quarantine: Watch the table's quarantine instead of the table.
         format: ``console`` prints the rows. ``memory`` keeps all of them in the temporary view ``name``, and
             gives control back at once unless ``seconds`` or ``until`` is given; ``stop()`` of the result
@@ -113,7 +82,7 @@ def watch(
     _refuse(format, name)
     lake = Lake(current_settings())
     seen = Watched(*_place_of(table, quarantine, lake))
-    view = _View(table if isinstance(table, Table) and not quarantine else None, lake, limit, name)
+    view = View(table if isinstance(table, Table) and not quarantine else None, lake, limit, name, query)
     there = log.version(seen.path)
     after = None if from_start else there
     ends = None if seconds is None else time.monotonic() + seconds
@@ -179,7 +148,7 @@ def _place_of(table: Table | str, quarantine: bool, lake: Lake) -> tuple[str, Pa
 
 
 def _follow(
-    seen: Watched, view: "_View", is_over: Callable[[], bool], again: Callable[[int | None], None]
+    seen: Watched, view: View, is_over: Callable[[], bool], again: Callable[[int | None], None]
 ) -> None:
     """Print what comes until it is over; a query that columns ended starts again after what was shown."""
     told, first, looked = -1, log.table_id(seen.path), time.monotonic()
@@ -196,7 +165,8 @@ def _follow(
             looked = time.monotonic()
         if not active:
             error = seen.query.exception()
-            if error is None or not any(code in str(error) for code in SCHEMA_CHANGED):
+            # What a query counted so far is in the state that ended with it.
+            if error is None or view.query or not any(code in str(error) for code in SCHEMA_CHANGED):
                 raise _ended(seen, str(error or "its query was stopped")) from error
             again(seen.version)
             told = -1
@@ -215,86 +185,3 @@ def _ended(seen: Watched, why: str) -> StreamingQueryException:
 
 def _since(query: StreamingQuery, told: int) -> Iterator[StreamingQueryProgress]:
     yield from (p for p in query.recentProgress if p.batchId > told and p.durationMs.get("addBatch"))
-
-
-@dataclass
-class _View:
-    """The query's sink, and what is printed of it.
-
-    Attributes:
-        declared: The table, where its own query is of interest.
-        lake: Where it is.
-        limit: Rows printed of each micro-batch.
-        name: Of the view in memory; empty for printing.
-        taken: By micro-batch: its first rows, and how many it has.
-    """
-
-    declared: Table | None
-    lake: Lake
-    limit: int
-    name: str
-    taken: dict[int, tuple[list[dict[str, Any]], int]] = field(default_factory=dict)
-
-    def start(self, spark: SparkSession, seen: Watched, after: int | None, calls: Calls) -> None:
-        """Start the query with the commits after a version, or with the table as it is."""
-        rows = _rows(spark, seen.path, after)
-        if self.name:
-            counted = rows.observe(COUNTED, F.count(F.lit(1)).alias("rows"))
-            writer = counted.writeStream.format("memory").queryName(self.name)
-        else:
-            writer = rows.writeStream.foreachBatch(guarded(self._take, calls, []))
-        seen.query = writer.outputMode("append").trigger(processingTime="1 second").start()
-
-    def _take(self, batch: DataFrame, number: int) -> None:
-        rows = [row.asDict() for row in printed(batch.limit(self.limit)).collect()]
-        self.taken[number] = rows, batch.count() if len(rows) == self.limit else len(rows)
-
-    def tell(self, seen: Watched, progress: StreamingQueryProgress) -> None:
-        """Add a micro-batch to what was seen, and print it where it has rows."""
-        observed = progress.observedMetrics.get(COUNTED)
-        none: list[dict[str, Any]] = []
-        rows, count = self.taken.pop(progress.batchId, (none, observed.rows if observed else 0))
-        offset = json.loads(progress.sources[0].endOffset)
-        # An offset before the first file of a version has all of the version before it.
-        seen.version = int(offset["reservoirVersion"]) - (int(offset["index"]) < 0)
-        seen.backlog = max(0, (log.version(seen.path) or 0) - seen.version)
-        if not count:
-            return
-        took = progress.durationMs["triggerExecution"] / 1000
-        seen.batches, seen.rows = seen.batches + 1, seen.rows + count
-        seen.rows_per_second = count / max(took, 0.001)
-        if not self.name:
-            show.table(seen.table, rows)
-            if count > len(rows):
-                show.console.print(f"  and {many(count - len(rows), 'row')} more")
-        show.console.print(
-            f"batch {progress.batchId}: {many(count, 'row')}, {seen.rows_per_second:,.1f} rows per second, "
-            f"up to version {seen.version}, backlog {many(seen.backlog, 'commit')}{self._of_its_query()}"
-        )
-
-    def _of_its_query(self) -> str:
-        """Return how far the query that fills a declared table has come."""
-        done = newest(self.lake.path(self.declared)) if self.declared else None
-        if self.declared is None or done is None:
-            return ""
-        upstream = log.version(self.lake.upstream_log(self.declared))
-        waits = 0 if upstream is None else max(0, upstream - position(self.declared, self.lake))
-        words = f"{done.read:,} read, {done.written:,} written, {done.quarantined:,} quarantined"
-        return f"; its query: {words} in {done.seconds:.1f} s, backlog {many(waits, 'upstream version')}"
-
-
-def _rows(spark: SparkSession, path: Path, after: int | None) -> DataFrame:
-    """Return a table as a stream: each row as it is now, with the kind of change where the table tells it."""
-    feed = log.properties(path).get("delta.enableChangeDataFeed") == "true"
-    # Without a feed a rewritten file is shown whole: rather a row twice than one unseen.
-    asked = {"readChangeFeed": "true"} if feed else {"ignoreChanges": "true"}
-    reader = spark.readStream.format("delta").options(**asked).option("maxFilesPerTrigger", ALL_FILES)
-    if after is None:
-        rows = reader.load(str(path))
-    elif feed:
-        # Delta begins a feed with a version there is: the one that was seen, whose rows are left out.
-        rows = reader.option("startingVersion", after).load(str(path))
-        rows = rows.where(F.col("_commit_version") > after)
-    else:
-        rows = reader.option("startingVersion", "latest").load(str(path))
-    return rows.where(F.col(CHANGE_TYPE) != "update_preimage") if feed else rows

@@ -112,11 +112,12 @@ def _drop(target: Path, text: str) -> Path:
 def land_in_turn(
     pipeline: str, landing: Path, every_seconds: float, seed: int = 0, with_faults: bool = False
 ) -> Iterator[list[Path]]:
-    """Lands one more file, waits, and goes on to the end of the set, unless the caller stops before."""
+    """Lands file after file to the end of the set with a wait between two, unless the caller stops before."""
     simulator = SIMULATORS[pipeline]
-    while _landed(simulator, landing / pipeline) < simulator.whole:
+    for number in range(_landed(simulator, landing / pipeline), simulator.whole):
         yield land(pipeline, landing, 1, seed, with_faults)
-        time.sleep(every_seconds)
+        if number + 1 < simulator.whole:
+            time.sleep(every_seconds)
 
 
 def _landed(simulator: Simulator, zone: Path) -> int:

@@ -4,10 +4,11 @@ import csv
 import json
 import shutil
 from collections import Counter, defaultdict
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 import pytest
 
+from medallion_assets.declare.triggers import Timing, timings_of
 from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.quality.conservation import balance
@@ -30,10 +31,12 @@ def windows_of(orders, seconds_of):
 
 
 def test_days_of_orders_and_customers_reach_windows_and_sums(lake, run, rows_of):
-    begun = datetime.now(timezone.utc)
+    begun, made_once = datetime.now(timezone.utc), []
     for _ in range(3):
         land("commerce", lake.settings.landing, 1)
         run("commerce")
+        made_once.append([rows_and_version(name, rows_of, lake) for name in ONCE])
+    assert made_once == [[made_once[0][0], made_once[0][1]]] * 3, "neither table takes what lands later"
     for table in PIPELINES["commerce"].tables.values():
         assert balance(table, lake).holds, str(balance(table, lake))
     copies = [f"commerce/bronze/orders_autoloader{name}" for name in ("", "_continuous")]
@@ -43,22 +46,30 @@ def test_days_of_orders_and_customers_reach_windows_and_sums(lake, run, rows_of)
     for day in range(1, 4):
         for row in csv.DictReader((landing / f"customers/day{day}.csv").open(newline="")):
             customers[row["customer_id"]].append(row | {"day": day})
+    for ids, _ in made_once[0]:
+        assert ids == sorted(key for key, rows in customers.items() if rows[0]["day"] == 1)
     orders = [json.loads(line) for f in landing.glob("orders/*.json") for line in f.read_text().splitlines()]
     history = rows_of("commerce/silver/customers", 'SELECT customer_id, "__END_AT" AS e FROM t')
     assert Counter(r["customer_id"] for r in history if r["e"] is None) == Counter(
         dict.fromkeys(customers, 1)
     )
     assert len(history) >= len(customers)
-    enriched = rows_of("commerce/silver/orders_enriched", "SELECT order_id, first_name FROM t")
+    types = dict(log.schema(lake.root / "commerce/silver/orders_enriched"))
+    assert [types[name] for name in ("order_time", "processing_time")] == ["timestamp"] * 2
+    enriched = rows_of("commerce/silver/orders_enriched")
     assert Counter(r["order_id"] for r in enriched) == Counter(o["order_id"] for o in orders)
     # An order's number begins with its file's, and the customers of that day landed beside it.
     known = {c: min(int(row["day"]) for row in rows) for c, rows in customers.items()}
     unknown = {o["order_id"] for o in orders if known.get(o["customer_id"], 9) > int(o["order_id"][3:7])}
     assert {r["order_id"] for r in enriched if r["first_name"] is None} == unknown != set()
+    mails = {key: {row["email"] for row in rows} for key, rows in customers.items()}
+    assert all(r["email"] in mails[r["customer_id"]] for r in enriched if r["first_name"] is not None)
     made = windows_of(orders, lambda o: datetime.fromisoformat(o["order_datetime"] + "+00:00").timestamp())
     rows = rows_of("commerce/gold/orders_per_window", 'SELECT "window" AS w, * FROM t')
     assert {start_of(r): (r["orders"], r["total_amount"]) for r in rows} == made
     assert_windows_of_processing_time(rows_of, begun)
+    times = {r["order_id"]: r["processing_time"] for r in rows_of("commerce/bronze/orders_autoloader")}
+    assert {r["order_id"]: r["processing_time"] for r in enriched} == times
     sums = rows_of("commerce/gold/sales_by_segment", "SELECT sum(orders) AS n, sum(total_amount) AS t FROM t")
     assert sums[0]["n"] == len(orders)
     assert sums[0]["t"] == pytest.approx(sum(o["total_amount"] for o in orders))
@@ -66,18 +77,47 @@ def test_days_of_orders_and_customers_reach_windows_and_sums(lake, run, rows_of)
     assert bronze.metadata().description == "Customers as delivered, bronze layer"
 
 
+ONCE = ("customer_ctas", "customer_ctas_copy")
+
+
+def rows_and_version(name, rows_of, lake):
+    rows = rows_of(f"commerce/bronze/{name}", "SELECT customer_id FROM t ORDER BY customer_id")
+    return [row["customer_id"] for row in rows], log.version(lake.root / "commerce/bronze" / name)
+
+
 def start_of(row):
     return int(row["w"]["start"].timestamp()), row["customer_id"]
 
 
 def assert_windows_of_processing_time(rows_of, begun):
-    bronze = rows_of("commerce/bronze/orders_autoloader")
-    assert len({row["processing_time"] for row in bronze}) == 3
-    assert all(begun < row["_ingested_at"] <= row["processing_time"] for row in bronze)
-    assert {row["source_file"] for row in bronze} == {f"orders_000{number}.json" for number in (1, 2, 3)}
+    for name in ("orders_autoloader_continuous", "orders_autoloader"):
+        bronze = rows_of(f"commerce/bronze/{name}")
+        assert len({row["processing_time"] for row in bronze}) == 3
+        assert all(begun < row["_ingested_at"] <= row["processing_time"] for row in bronze)
+        files = {(row["source_file"], row["_source_file"]) for row in bronze}
+        assert files == {(f"orders_000{number}.json",) * 2 for number in (1, 2, 3)}
     arrived = windows_of(bronze, lambda row: row["processing_time"].timestamp())
     rows = rows_of("commerce/gold/orders_counts", 'SELECT "window" AS w, * FROM t')
     assert {start_of(r): r["count"] for r in rows} == {key: number for key, (number, _) in arrived.items()}
+
+
+def test_the_continuous_copy_of_the_orders_is_taken_every_ten_seconds():
+    table = PIPELINES["commerce"].tables["commerce/bronze/orders_autoloader_continuous"]
+    assert timings_of([table])[table.key] == Timing(every_seconds=10)
+
+
+def test_a_registration_date_arrives_as_a_date_and_a_text_that_is_none_in_quarantine(lake, run, rows_of):
+    begun = datetime.now(timezone.utc)
+    land("commerce", lake.settings.landing, 1, with_faults=True)
+    run("commerce/bronze/customers_batch")
+    types = dict(log.schema(lake.root / "commerce/bronze/customers_batch"))
+    assert (types["registration_date"], types["_ingestion_timestamp"]) == ("date", "timestamp")
+    found = rows_of("commerce/bronze/customers_batch")
+    assert {row["registration_date"] for row in found} == {date(2025, 1, 1)}
+    assert all(begun < row["_ingestion_timestamp"] < datetime.now(timezone.utc) for row in found)
+    (refused,) = rows_of("commerce/quarantine/customers_batch", "SELECT rules, row FROM t")
+    assert refused["rules"] == ["does not fit the schema: registration_date"]
+    assert "NOT_A_DATE" in refused["row"]
 
 
 def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of, shared):
@@ -89,10 +129,13 @@ def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of
     shutil.copy2(files[0], landing / "orders")
     bronze = ("bronze/customers_batch", "bronze/orders_autoloader")
     tables = (*bronze, "silver/customers", "silver/orders_enriched", "gold/sales_by_segment")
+    dates = {row["registration_date"] for row in csv.DictReader((landing / "customers/customers.csv").open())}
     done = run(*(f"commerce/{t}" for t in tables))
     for key in tables:
         table = PIPELINES["commerce"].tables[f"commerce/{key}"]
         assert balance(table, lake).holds, str(balance(table, lake))
+    days = rows_of("commerce/bronze/customers_batch", "SELECT DISTINCT registration_date AS d FROM t")
+    assert {row["d"].isoformat() for row in days} == dates
     orders = [json.loads(line) for line in files[0].read_text().splitlines()]
     rows = list(csv.DictReader((landing / "customers/customers.csv").open(newline="")))
     contents = defaultdict(set)

@@ -8,16 +8,26 @@ from datetime import datetime, timezone
 
 import pytest
 
+from medallion_assets.delta import log
 from medallion_assets.simulators import land
 
 pytestmark = pytest.mark.spark
+
+
+TYPES = {
+    "bronze/patients": {"mrn": "long", "name": "string"},
+    "bronze/recordings": {"device_id": "integer", "mrn": "long", "time": "double", "heartrate": "double"},
+    "silver/recordings_enriched": {"mrn": "long", "time": "timestamp"},
+    "gold/daily_patient_avg": {"mrn": "long", "date": "timestamp", "avg_heartrate": "double"},
+}
+"""What readers of the notebooks' tables look for."""
 
 
 def expected_gold(records, known):
     beats = defaultdict(list)
     for r in records:
         if r["heartrate"] is not None and r["heartrate"] > 0 and r["mrn"] in known:
-            day = datetime.fromtimestamp(r["time"], timezone.utc).date()
+            day = datetime.fromtimestamp(r["time"] // 86400 * 86400, timezone.utc)
             beats[r["mrn"], day].append(r["heartrate"])
     return {key: math.fsum(values) / len(values) for key, values in beats.items()}
 
@@ -73,6 +83,8 @@ def test_simulated_months_with_faults_reach_gold_or_quarantine(lake, run, rows_o
     with (landing / "patients/patients_0001.csv").open() as file:
         known = {int(row["mrn"]) for row in csv.DictReader(file)}
     assert_gold_is(rows_of, expected_gold(sound_records(landing.glob("recordings/*.json")), known))
+    types = {name: dict(log.schema(lake.root / "health" / name)) for name in TYPES}
+    assert {name: {column: types[name][column] for column in told} for name, told in TYPES.items()} == TYPES
     received = rows_of("health/bronze/recordings", "SELECT DISTINCT source_file, receipt_time FROM t")
     assert sorted(r["source_file"] for r in received) == [
         f"recordings_2020_0{month}.json" for month in (1, 2, 3)
@@ -106,7 +118,9 @@ def test_json_loads_whole_however_it_is_laid_out(layout, lake, drop, run, rows_o
 
 def test_a_patient_delivered_twice_does_not_double_recordings(drop, run, rows_of):
     drop("health/patients", "a.csv", "mrn,name\n7,Ada\n")
-    drop("health/patients", "b.csv", "name,mrn\nAda,7\n")
+    drop("health/patients", "b.csv", "name,mrn\nAda,7\nBob,seven\n")
     drop("health/recordings", "r.json", '{"device_id":1,"mrn":7,"time":1.6e9,"heartrate":60}\n')
     run("health")
     assert len(rows_of("health/silver/recordings_enriched")) == 1
+    (held,) = rows_of("health/quarantine/patients", "SELECT row FROM t")
+    assert "seven" in held["row"], "an mrn that is no number fails no join: it is not in bronze"

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from medallion_assets.delta import log
 from medallion_assets.simulators import land
 
 pytestmark = pytest.mark.spark
@@ -35,7 +36,7 @@ def expected_gold(landing):
         if not good or r["enroll_id"] in seen:
             continue
         seen.add(r["enroll_id"])
-        day = datetime.fromtimestamp(r["enroll_timestamp"], timezone.utc).date()
+        day = datetime.fromtimestamp(r["enroll_timestamp"] // 86400 * 86400, timezone.utc)
         sums[r["student_id"], students[r["student_id"]][1], day] += r["quantity"]
     return dict(sums)
 
@@ -48,6 +49,8 @@ def test_increments_with_faults_equal_an_independent_computation(lake, run, rows
         found = {(r["student_id"], r["email"], r["day"]): r["courses_counts"] for r in gold}
         assert found == expected_gold(lake.settings.landing / "school")
         assert done["school/silver/enrollments"].total("duplicates") == 1
+    types = dict(log.schema(lake.root / "school/gold/daily_student_courses"))
+    assert (types["day"], types["courses_counts"]) == ("timestamp", "long")
     sent = whole_objects((lake.settings.landing / "school/enrollments").glob("*.json"))
     times = {r["enroll_id"]: datetime.fromtimestamp(r["enroll_timestamp"], timezone.utc) for r in sent}
     silver = rows_of("school/silver/enrollments", "SELECT enroll_id, formatted_timestamp FROM t")
@@ -100,17 +103,20 @@ def test_a_students_latest_state_wins_whatever_order_it_comes_in(drop, run, rows
     assert rows_of("school/silver/students", "SELECT email FROM t") == [{"email": "new@x"}]
 
 
-def test_instructors_are_counted_over_files_with_other_column_orders(drop, run, rows_of):
+def test_instructors_are_counted_over_files_with_other_column_orders(lake, drop, run, rows_of):
     drop("school/courses", "a.csv", "course_id,title,instructor,category,price\nC1,One,Ada,x,1\n")
     drop("school/courses", "b.csv", "instructor,price,course_id\nAda,2,C2\nBob,3,C3\n")
     run("school/bronze/courses", "school/gold/instructor_counts")
-    counts = {r["instructor"]: r["total_courses"] for r in rows_of("school/gold/instructor_counts")}
-    assert counts == {"Ada": 2, "Bob": 1}
+    drop("school/courses", "c.csv", "course_id,title,instructor\n,No id,Ada\n")
+    run("school/bronze/courses", "school/gold/instructor_counts")
+    assert dict(log.schema(lake.root / "school/gold/instructor_counts"))["total_courses"] == "long"
+    rows = rows_of("school/gold/instructor_counts")
+    counts = {r["instructor"]: (r["total_courses"], r["courses"]) for r in rows}
+    assert counts == {"Ada": (2, 3), "Bob": (1, 1)}, "a row without an id is no course, and is counted"
 
 
 def test_nothing_new_changes_no_version_and_starts_no_jvm(lake, run, no_spark):
     from medallion_assets.declare.pipeline import chosen
-    from medallion_assets.delta import log
     from medallion_assets.pipelines import PIPELINES
     from medallion_assets.runs.run import refresh
 

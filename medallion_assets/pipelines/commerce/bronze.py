@@ -12,12 +12,21 @@ CUSTOMER = (
 )
 
 
+def with_origin(orders: DataFrame) -> DataFrame:
+    """Return orders with the time they were taken and the file each came in."""
+    return orders.withColumns(
+        {"processing_time": F.current_timestamp(), "source_file": F.col("_source_file")}
+    )
+
+
 @commerce.bronze(layout=Layout(comment="Customers as delivered, bronze layer"))
 def customers_batch(
-    files: DataFrame = commerce.copy_into("customers", format="csv", merge_schema=True),
+    files: DataFrame = commerce.copy_into(
+        "customers", format="csv", schema_hints="registration_date DATE", merge_schema=True
+    ),
 ) -> DataFrame:
     """One row per delivered customer, by COPY INTO: each day's file once, as it lands."""
-    return files
+    return files.withColumn("_ingestion_timestamp", F.current_timestamp())
 
 
 @commerce.bronze(once=True)
@@ -37,7 +46,7 @@ def orders_autoloader(
     files: DataFrame = commerce.landing("orders", format="json", infer_column_types=True),
 ) -> DataFrame:
     """One row per order, by Auto Loader: new columns join, with the time and file each order came in."""
-    return files.withColumns({"processing_time": F.current_timestamp(), "source_file": F.col("_source_file")})
+    return with_origin(files)
 
 
 @commerce.bronze(trigger="10 seconds")
@@ -45,7 +54,7 @@ def orders_autoloader_continuous(
     files: DataFrame = commerce.landing("orders", format="json", infer_column_types=True),
 ) -> DataFrame:
     """One row per order, every ten seconds while `medallion stream` runs, whatever the other tables do."""
-    return files
+    return with_origin(files)
 
 
 @commerce.bronze()

@@ -31,11 +31,12 @@ def orders_enriched(
     customers: DataFrame = static(customers, on="customer_id", unmatched="keep"),
 ) -> DataFrame:
     """One row per order, with its customer as known when it came; of an unknown customer with NULL."""
-    now = customers.where("__END_AT IS NULL").select("customer_id", "first_name", "last_name", "city",
-                                                     "customer_segment")  # fmt: skip
+    now = customers.where("__END_AT IS NULL").select("customer_id", "first_name", "last_name", "email",
+                                                     "city", "customer_segment")  # fmt: skip
     # Casts that fail give NULL and break a rule; Spark's default would fail the whole stream.
     time = F.col("order_datetime").try_cast("timestamp")
     amount = F.col("total_amount").try_cast("double")
     joined = orders.join(now, "customer_id", "left").withColumns({"order_time": time, "total_amount": amount})
     return joined.select("order_id", "customer_id", "order_time", "total_amount", "first_name", "last_name",
-                         "city", "customer_segment", "_source_file", "_source_modified_at")  # fmt: skip
+                         "email", "city", "customer_segment", "processing_time", "_source_file",
+                         "_source_modified_at")  # fmt: skip
