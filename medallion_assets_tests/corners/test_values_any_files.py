@@ -1,5 +1,7 @@
 """Random files of every format, with odd names, columns and values: each cell is where another reader has it.
 
+They land in one batch or in two, of which the second may bring other columns and types; formats of text may
+have a schema that declares some of the columns.
 The readers are Python's ``json`` and ``csv``, pyarrow, fastavro and what wrote the XML. A cell is in the
 column of its name or in the rescued data, as the same value, and nowhere else.
 """
@@ -29,27 +31,9 @@ KEY = "k"
 
 OURS = {KEY, "_rescued_data", "_source_file", "_source_modified_at", "_ingested_at", "_batch_id"}
 ODD_NAMES = [
-    "a",
-    "A",
-    "a.b",
-    ".",
-    ".k",
-    "[0]",
-    "a.b",
-    ".",
-    ".k",
-    "[0]",
-    "x y",
-    "_raw",
-    "_batch_id",
-    "__medallion_nth",
-    "ü",
-    "'q'",
-    "c0",
-    "é",
-    "",
-    "n,m",
-]
+    "a", "A", "a.b", ".", ".k", "[0]", "x y", "_raw", "_batch_id", "__medallion_nth", "ü", "'q'", "c0", "é",
+    "", "n,m", "_rescued_data",
+]  # fmt: skip
 NAMES = (st.sampled_from(ODD_NAMES) | st.text(max_size=6)).filter(lambda name: name.lower() != KEY)
 IDENTIFIERS = st.sampled_from(["a", "A", "b", "_raw", "_x", "Total", "n1"]) | st.from_regex(
     "[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True
@@ -175,6 +159,7 @@ def xml_file(draw):
     return records, written
 
 
+TEXTUAL = ("json", "csv", "xml")
 KINDS = {
     "json": json_file,
     "csv": csv_file,
@@ -187,7 +172,10 @@ KINDS = {
 
 @st.composite
 def landings(draw, kind):
-    """Return contents by file name, and each record's cells that are not NULL by the record's key."""
+    """Return a declared schema, contents by file name in two batches, and each record's cells by its key.
+
+    The schema is empty where none is declared, and cells that are NULL are left out.
+    """
     contents, cells = {}, {}
     for name in draw(FILE_NAMES):
         records, write = KINDS[kind](draw)
@@ -196,7 +184,13 @@ def landings(draw, kind):
         for record in keyed:
             key = record.pop(KEY)
             cells[key] = {n: v for n, v in record.items() if v is not None}
-    return contents, cells
+    cut = draw(st.integers(1, len(contents)))
+    batches = [dict(list(contents.items())[:cut]), dict(list(contents.items())[cut:])]
+    named = sorted({name.lower(): name for cell in cells.values() for name in cell}.values())
+    declared = [name for name in named if name.isidentifier() and name.isascii()] if kind in TEXTUAL else []
+    declared = draw(st.lists(st.sampled_from(declared), unique=True)) if declared else []
+    schema = ", ".join(f"`{name}` STRING" for name in (*declared, KEY)) if declared else ""
+    return schema, batches, cells
 
 
 def is_same(kind, value, column, rescued):
@@ -224,16 +218,21 @@ def test_every_cell_of_any_file_is_in_its_column_or_rescued_as_it_was(
     @given(landing=landings(kind))
     @examples(2, suppress_health_check=list(HealthCheck), derandomize=FACTOR == 1)
     def hold(landing):
-        contents, cells = landing
+        schema, batches, cells = landing
         folder = tmp_path_factory.mktemp("any")
         monkeypatch.setenv("MEDALLION_LAKE", str(folder / "lake"))
         (folder / "in").mkdir()
-        for name, text in contents.items():
-            (folder / "in" / name).write_bytes(text)
         options = {"rowTag": "r"} if kind == "xml" else {}
-        done = autoload_to_table(folder / "in", kind, "t", folder / "check", spark=spark, **options)
-        assert (done.files, done.rows_loaded) == (len(contents), len(cells)), done
-        assert (done.rows_unaccounted, done.values_unaccounted) == (0, {}), done
+        options |= {"schema": schema, "rescued_data_column": "_rescued_data"} if schema else {}
+        loaded = 0
+        for contents in filter(None, batches):
+            for name, text in contents.items():
+                (folder / "in" / name).write_bytes(text)
+            done = autoload_to_table(folder / "in", kind, "t", folder / "check", spark=spark, **options)
+            loaded += done.rows_loaded
+            assert done.files == len(contents), done
+            assert (done.rows_unaccounted, done.values_unaccounted) == (0, {}), done
+        assert loaded == len(cells)
         rows = spark.read.format("delta").load(str(done.path)).toArrow().to_pylist()
         assert sorted(row[KEY] for row in rows) == sorted(cells)
         for row in rows:
