@@ -52,5 +52,5 @@ def run(*chosen: Pipeline | Table, trigger: str = "", spark: SparkSession | None
     if spark:
         name_tables(spark, lake.settings.lake)
     if failed := [outcome.table.key for outcome in outcomes if not outcome.is_well]:
-        raise RefreshFailed(f"failed, as told above: {', '.join(failed)}; the other tables are committed")
+        raise RefreshFailed(f"failed, see above: {', '.join(failed)}; the other tables are committed")
     return outcomes

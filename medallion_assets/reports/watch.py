@@ -143,20 +143,20 @@ def _place_of(table: Table | str, quarantine: bool, lake: Lake) -> tuple[str, Pa
         return named.key, path
     folder = lake.root / named.pipeline / "quarantine"
     both = (folder / f"{named.layer}_{named.name}", folder / named.name)
-    mine = [p for p in both if log.exists(p) and table_of_quarantine(p) == named.key]
-    return named.key + word, (mine or both[named.layer == "bronze" :])[0]
+    own = [p for p in both if log.exists(p) and table_of_quarantine(p) == named.key]
+    return named.key + word, (own or both[named.layer == "bronze" :])[0]
 
 
 def _follow(
     seen: Watched, view: View, is_over: Callable[[], bool], again: Callable[[int | None], None]
 ) -> None:
     """Print what comes until it is over; a query that columns ended starts again after what was shown."""
-    told, first, looked = -1, log.table_id(seen.path), time.monotonic()
+    shown, first, looked = -1, log.table_id(seen.path), time.monotonic()
     while not is_over():
         assert seen.query is not None
         active = seen.query.isActive
-        for progress in _since(seen.query, told):
-            told = progress.batchId
+        for progress in _since(seen.query, shown):
+            shown = progress.batchId
             view.tell(seen, progress)
         if time.monotonic() - looked > SAME_TABLE_EVERY:
             # Delta's stream waits in silence where another table has fewer commits than it has read.
@@ -169,7 +169,7 @@ def _follow(
             if error is None or view.query or not any(code in str(error) for code in SCHEMA_CHANGED):
                 raise _ended(seen, str(error or "its query was stopped")) from error
             again(seen.version)
-            told = -1
+            shown = -1
         time.sleep(LOOKS_EVERY)
 
 
@@ -183,5 +183,5 @@ def _ended(seen: Watched, why: str) -> StreamingQueryException:
     )
 
 
-def _since(query: StreamingQuery, told: int) -> Iterator[StreamingQueryProgress]:
-    yield from (p for p in query.recentProgress if p.batchId > told and p.durationMs.get("addBatch"))
+def _since(query: StreamingQuery, shown: int) -> Iterator[StreamingQueryProgress]:
+    yield from (p for p in query.recentProgress if p.batchId > shown and p.durationMs.get("addBatch"))

@@ -19,7 +19,7 @@ class Simulator:
         file: Gives the text of file number n (from 1) as a random generator has it.
         name: Gives that file's name.
         references: Files that land once, before the first: path below the landing zone, and text.
-        whole: How many files ``--all`` stands for.
+        whole: How many files ``--all`` lands.
         beside: Files that land with file n, and whether faults are asked for.
         bad: Further lines with faults.
     """
@@ -97,8 +97,8 @@ SIMULATED = ".simulated"
 def _remember(zone: Path, landed: list[Path]) -> None:
     file = zone / SIMULATED
     known = file.read_text("utf-8") if file.exists() else ""
-    told = (f"{sha256(path.read_bytes()).hexdigest()} {path.relative_to(zone).as_posix()}" for path in landed)
-    _drop(file, known + "".join(f"{line}\n" for line in told))
+    sums = (f"{sha256(path.read_bytes()).hexdigest()} {path.relative_to(zone).as_posix()}" for path in landed)
+    _drop(file, known + "".join(f"{line}\n" for line in sums))
 
 
 def _drop(target: Path, text: str) -> Path:

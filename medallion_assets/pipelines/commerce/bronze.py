@@ -66,7 +66,7 @@ def orders_rescued(
         schema_evolution_mode="rescue",
     ),
 ) -> DataFrame:
-    """One row per order of three known columns; every other field stands in _rescued_data."""
+    """One row per order of three known columns; every other field is in _rescued_data."""
     return files
 
 

@@ -12,7 +12,7 @@ from medallion_assets.pipelines.commerce.pipeline import commerce
 def customers(delivered: DataFrame = stream(bronze.customers_batch)) -> DataFrame:
     """One row per customer and state, from the delivery that brought it to the one that changed it.
 
-    A customer who stands twice in one delivery, with different facts, has no order of states: both go
+    A customer who is there twice in one delivery, with different facts, has no order of states: both go
     to quarantine as untied_sequence.
     """
     facts = ["first_name", "last_name", "email", "phone", "city", "state", "country", "customer_segment"]
