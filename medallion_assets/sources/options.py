@@ -7,9 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 import sqlglot
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.sources.errors import SourceError, seconds_of
+from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.option_names import MALFORMED, refused, wrong_with_reader
 from medallion_assets.sources.select_list import select_problems
 from medallion_assets.sources.walking import location_of
@@ -35,6 +37,12 @@ def problems_of(source: "Source") -> list[str]:
         ["its columns are fixed; it takes no schema"] if source.format in FIXED and source.schema else []
     )
     problems += [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
+    problems += [
+        f"its schema cannot have a column {name!r}: the engine or Delta keeps the name, and a field of that "
+        "name goes to the rescued data"
+        for name in _column_names(source.schema)
+        if not is_column(name) and name not in (source.rescued, source.corrupt_column)
+    ]
     if source.schema_evolution_mode not in ("", *EVOLUTION_MODES):
         problems.append(f"schema_evolution_mode {source.schema_evolution_mode!r} is no mode of evolution")
     if source.schema and source.schema_evolution_mode.startswith("addNewColumns"):
@@ -57,6 +65,14 @@ def problems_of(source: "Source") -> list[str]:
     if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
         problems.append("a trigger takes at least one file and one byte, a table has at least one column")
     return [*problems, *_wrong_times(source), *_wrong_cleaning(source), *select_problems(source)]
+
+
+def _column_names(ddl: str) -> list[str]:
+    """Return the columns that a schema declares; none where it cannot be read."""
+    if not ddl or _wrong_ddl(ddl):
+        return []
+    tree = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
+    return [column.name for column in tree.this.expressions if isinstance(column, exp.ColumnDef)]
 
 
 def _wrong_path(path: str) -> list[str]:

@@ -19,8 +19,9 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.run import run_tables
+from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.evolution import is_column
-from medallion_assets.sources.options import split_columns
+from medallion_assets.sources.options import Source, split_columns
 from medallion_assets.sources.schemas import hint_of
 from medallion_assets_tests.examples import examples
 
@@ -242,3 +243,10 @@ def test_a_query_that_names_a_column_with_a_backtick_is_refused_before_a_correct
     assert lakehouse.rows(orders, "SELECT _rescued_data AS r FROM t")[0]["r"].startswith('{"a`b": 2')
     assert "a`b" in made.error
     assert "rename it" in made.error
+
+
+@pytest.mark.parametrize("name", sorted({*RESCUED} - {"_rescued_data", "_corrupt_record"}))
+def test_a_schema_cannot_declare_a_column_of_a_name_that_the_engine_keeps(name):
+    with pytest.raises(SourceError, match="its schema cannot have a column"):
+        Source("s", "json", schema=f"id INT, {quoted(name)} STRING")
+    assert Source("s", "json", schema="id INT, bad STRING", corrupt_column="bad").corrupt_column == "bad"

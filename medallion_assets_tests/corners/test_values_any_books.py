@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -99,6 +99,8 @@ def test_any_lines_of_json_balance(tmp_path, lines, mistyped):
 )
 @examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_cells_of_csv_balance(tmp_path, header, rows, mistyped, null):
+    # A header alone that names no column of the schema is no file without records: it is refused.
+    assume({"id", "b"} & {name.lower() for name in header} or any("".join(row).strip() for row in rows))
     path = tmp_path / "a.csv"
     path.write_text("".join(",".join(cells) + "\n" for cells in [header, *rows]))
     options = {"nullValue": null} if null else {}

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from medallion_assets.sources import autoload_to_table
+from medallion_assets.sources.evolution import is_column
 from medallion_assets_tests.corners.test_values_columnar import text_of
 from medallion_assets_tests.examples import FACTOR, examples
 
@@ -187,7 +188,8 @@ def landings(draw, kind):
     cut = draw(st.integers(1, len(contents)))
     batches = [dict(list(contents.items())[:cut]), dict(list(contents.items())[cut:])]
     named = sorted({name.lower(): name for cell in cells.values() for name in cell}.values())
-    declared = [name for name in named if name.isidentifier() and name.isascii()] if kind in TEXTUAL else []
+    declared = [name for name in named if name.isascii() and name.isidentifier() and is_column(name)]
+    declared = declared if kind in TEXTUAL else []
     declared = draw(st.lists(st.sampled_from(declared), unique=True)) if declared else []
     schema = ", ".join(f"`{name}` STRING" for name in (*declared, KEY)) if declared else ""
     return schema, batches, cells
