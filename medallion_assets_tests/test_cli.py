@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from datetime import datetime, timezone
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -201,7 +202,7 @@ def test_files_that_land_one_by_one_end_with_the_year(medallion, lake):
 
 def test_the_twenty_landings_of_commerce_come_as_many_seconds_apart_as_asked(medallion, lake, monkeypatch):
     pauses = []
-    monkeypatch.setattr(arrivals.time, "sleep", pauses.append)
+    monkeypatch.setattr(arrivals, "time", SimpleNamespace(sleep=pauses.append))
     done = medallion("land", "commerce", "--continuous", "--every", "4")
     assert done.exit_code == 0, done.output
     assert (
@@ -214,7 +215,7 @@ def test_a_landing_that_is_interrupted_says_so_and_what_remains_lands_later(meda
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(arrivals.time, "sleep", interrupted)
+    monkeypatch.setattr(arrivals, "time", SimpleNamespace(sleep=interrupted))
     done = medallion("land", "health", "--continuous")
     landed = sorted(lake.settings.landing.glob("health/recordings/*"))
     assert (done.exit_code, len(landed)) == (0, 1)

@@ -54,6 +54,11 @@ TUNED = {
     "spark.driver.memory": "2g",
     # By default 32 MB with this heap, as an array for each task that sorts, joins or groups a few rows.
     "spark.buffer.pageSize": "1m",
+    # What Spark's own UI would show: without it, plans and tasks of the last thousand queries fill the heap.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
     # Each job broadcasts its task: by default into chunks of 4 MB.
     "spark.broadcast.blockSize": "256k",
     "spark.sql.autoBroadcastJoinThreshold": "64m",

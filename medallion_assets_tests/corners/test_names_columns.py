@@ -107,7 +107,8 @@ def test_a_field_of_any_name_is_a_column_or_rescued_in_every_format(landed, auto
         rescued = json.loads(row["_rescued_data"])
         for name, value in record.items():
             found = rescued[name] if name in RESCUED else row[name]
-            assert str(found) == str(value), (kind, name)
+            # Spark orders the fields of a struct by their names.
+            assert found == value if isinstance(found, dict) else str(found) == str(value), (kind, name)
 
 
 FLAT = {name: f"v {name}" for name in NAMES}
