@@ -1,16 +1,18 @@
 """Books of values of generated text files, whatever their fields are called and their records look like."""
 
+import csv
 import json
 from datetime import datetime, timezone
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, assume, given
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from medallion_assets.sources.counting import contents
+from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.parsed_files import LEFT
 from medallion_assets.sources.formats.text_files import parse_text_files
 from medallion_assets.sources.ledger import ADMITTED, Entry
@@ -99,13 +101,17 @@ def test_any_lines_of_json_balance(tmp_path, lines, mistyped):
 )
 @examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_cells_of_csv_balance(tmp_path, header, rows, mistyped, null):
-    # A header alone that names no column of the schema is no file without records: it is refused.
-    assume({"id", "b"} & {name.lower() for name in header} or any("".join(row).strip() for row in rows))
     path = tmp_path / "a.csv"
     path.write_text("".join(",".join(cells) + "\n" for cells in [header, *rows]))
     options = {"nullValue": null} if null else {}
     source = Source("s", "csv", schema="id INT, b STRING", mistyped=mistyped, reader_options=options)
-    found = books(path, source)
+    try:
+        found = books(path, source)
+    except UnreadableFile as refused:
+        # Its one line may have been meant as a record.
+        assert "names no column of the schema" in str(refused)
+        assert len([cells for cells in csv.reader(path.open(newline="")) if any(cells)]) <= 1
+        return
     assert (found.unaccounted, found.unkept) == ({}, {})
 
 
