@@ -40,7 +40,7 @@ def problems_of(source: "Source") -> list[str]:
     problems += [
         f"its schema cannot have a column {name!r}: the engine or Delta keeps the name, and a field of that "
         "name goes to the rescued data"
-        for name in _column_names(source.schema)
+        for name in declared_columns(source.schema)
         if not is_column(name) and name not in (source.rescued, source.corrupt_column)
     ]
     if source.schema_evolution_mode not in ("", *EVOLUTION_MODES):
@@ -67,7 +67,7 @@ def problems_of(source: "Source") -> list[str]:
     return [*problems, *_wrong_times(source), *_wrong_cleaning(source), *select_problems(source)]
 
 
-def _column_names(ddl: str) -> list[str]:
+def declared_columns(ddl: str) -> list[str]:
     """Return the columns that a schema declares; none where it cannot be read."""
     if not ddl or _wrong_ddl(ddl):
         return []

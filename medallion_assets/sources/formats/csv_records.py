@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import NamedTuple
 
-import sqlglot
-
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.options import Source
+from medallion_assets.sources.options import Source, declared_columns
 
 HEADER_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^,]*))(,|\Z)')
 """A cell of a header as ``header_text`` writes it."""
@@ -87,7 +85,7 @@ def column_names(header: str, source: Source) -> list[str]:
     names = header_names(header)
     if has_header(source) or not source.schema:
         return names
-    declared = _declared_names(source)
+    declared = declared_columns(source.schema)
     return [*declared[: len(names)], *names[len(declared) :]]
 
 
@@ -107,17 +105,12 @@ def refuse_unread_text(header: str, comments: bool, source: Source) -> None:
         raise UnreadableFile(f"it has no record: every line begins with {mark}, as the option comment says")
     if not header or not has_header(source) or not source.schema:
         return
-    declared = {name.lower() for name in _declared_names(source)}
+    declared = {name.lower() for name in declared_columns(source.schema)}
     if declared.isdisjoint(name.lower() for name in header_names(header)):
         raise UnreadableFile(
             f"its only line is taken for the header, and names no column of the schema: {header[:SHOWN]}. "
             "Where that is a record, the source needs header=false"
         )
-
-
-def _declared_names(source: Source) -> list[str]:
-    table = sqlglot.parse_one(f"CREATE TABLE t ({source.schema})", dialect="spark").this
-    return [column.name for column in table.expressions]
 
 
 def _header_cells(header: str) -> Iterator[str]:
