@@ -31,8 +31,8 @@ REFUSED = {
 
 INSTEAD = {
     "USE": " Tables are named pipeline.layer.table in every statement.",
-    "INSERT": " Rows come by files, which are counted: land one that holds these rows, or make a table of them "
-    "with CREATE TABLE ... AS SELECT ... FROM VALUES (...).",
+    "INSERT": " Rows come by files, which are counted: land one that holds these rows, or make a table "
+    "of them with CREATE TABLE ... AS SELECT ... FROM VALUES (...).",
 }
 """What to do in place of a statement that is not carried out, by its first word."""
 
