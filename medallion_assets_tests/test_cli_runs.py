@@ -85,6 +85,10 @@ def test_run_refresh_reprocess_history_status_and_reset_do_what_they_say(medalli
     assert "no loaded file matches" in medallion(*since), "none arrived after now"
     before = ("reprocess", "shop/bronze/orders", "--until", later, "--dry-run")
     assert "2 files would be read again" in medallion(*before)
+    happened = ("--event-time", "make_date(2001, id, 1)", "--dry-run")
+    for when in (("--since", "2001-03-01"), ("--until", "2001-03-01")):
+        chosen = medallion("reprocess", "shop/bronze/orders", *when, *happened)
+        assert "1 file would be read again" in chosen, "b.json, then a.json"
     told = json.loads(medallion("files", "shop", "--json"))
     runs = {row["batch_id"]: row["run_id"] for row in told if row["run_id"]}
     commits = [tuple(commit.values()) for commit in in_grid(medallion("history", "shop/bronze/orders"))]
