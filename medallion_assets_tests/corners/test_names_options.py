@@ -179,7 +179,11 @@ def test_the_notebooks_statement_loads_dates_and_quarantines_what_is_none(landed
     assert (
         sql("CREATE OR REPLACE TABLE copy AS SELECT * FROM default.bronze.customers_batch", spark=spark) == 0
     )
-    sql("CREATE TABLE told USING DELTA COMMENT 'as told' AS SELECT 1 AS one", spark=spark)
+    sql(
+        "CREATE TABLE told USING DELTA COMMENT 'as told' AS "
+        "SELECT * FROM VALUES ('C16', 'Ada') AS t(course_id, instructor)",
+        spark=spark,
+    )
     assert log.opened(lake.root / "default/bronze/told").metadata().description == "as told"
     (row,) = sql("SELECT registration_date FROM default.bronze.copy;", spark=spark).collect()
     assert str(row.registration_date) == "2024-01-31"
