@@ -243,9 +243,11 @@ def test_micro_batches_outside_of_dagster_are_materializations_in_it(
 
 def test_stop_ends_a_streaming_job_of_dagster_that_waits(lake, no_spark, monkeypatch):
     monkeypatch.setattr(SparkResource, "starter", lambda *_, **__: no_spark)
-    config = {"ops": {"keep_up_school": {"config": {"every_seconds": 600}}}}
+    config = {"ops": {"keep_up_school": {"config": {"every_seconds": 600, "for_seconds": 120}}}}
     job, ended = defs.resolve_job_def("school_stream"), []
-    thread = threading.Thread(target=lambda: ended.append(job.execute_in_process(run_config=config)))
+    thread = threading.Thread(
+        target=lambda: ended.append(job.execute_in_process(run_config=config)), daemon=True
+    )
     thread.start()
     deadline = time.monotonic() + 60
     while not streaming.running_streams(lake) and time.monotonic() < deadline:
