@@ -117,6 +117,20 @@ def window_function(table: Table, name: str) -> str:
     )
 
 
+FILE_NAMES = ("input_file_name", "input_file_block_start", "input_file_block_length")
+"""Functions that tell which file a row was read from, by Spark's names of them."""
+
+
+def name_of_file(table: Table, asked: str) -> str:
+    """Return why a query over landing files cannot ask Spark for a record's file; empty for other queries."""
+    if not table.source:
+        return ""
+    return (
+        f"its query asks for {asked}, and records are read through files of the engine's own, whose names it "
+        f"would give. Use the columns _source_file and _source_modified_at of {stream_of(table)}"
+    )
+
+
 def may_fail(of: str, to: str) -> bool:
     """Return true where a value of one type may not fit another, by the names sqlglot has for them."""
     if to in TAKE_ALL or of == to:
@@ -131,7 +145,7 @@ def problems_of(table: Table) -> list[str]:
     tree = _parsed(table)
     if tree is None or table.once:
         return []
-    return list(filter(None, (*_sorts(tree, table), *_groups(tree, table))))
+    return list(filter(None, (*_sorts(tree, table), *_groups(tree, table), *_file_names(tree, table))))
 
 
 def warnings_of(table: Table) -> tuple[str, ...]:
@@ -234,6 +248,15 @@ def _groups(tree: exp.Expression, table: Table) -> Iterator[str]:
             keys += [column for column in select.expressions if not _is_aggregate(column)]
         named = {part.name.lower() for key in keys for part in key.find_all(exp.Identifier)}
         yield grouped_stream(table, named, bool(named & columns) or any(map(_has_window, keys)))
+
+
+def _file_names(tree: exp.Expression, table: Table) -> Iterator[str]:
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.lower() in FILE_NAMES:
+            yield name_of_file(table, f"{call.name.lower()}()")
+    for column in tree.find_all(exp.Column):
+        if "_metadata" in [part.name.lower() for part in column.parts]:
+            yield name_of_file(table, column.sql(DIALECT))
 
 
 def _of_number(key: exp.Expression, select: exp.Select) -> exp.Expression:

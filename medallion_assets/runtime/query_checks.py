@@ -14,8 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import QueryRefused
 from medallion_assets.declare.query_checks import (
+    FILE_NAMES,
     grouped_stream,
     may_fail,
+    name_of_file,
     sliding_windows,
     sorted_stream,
     stream_of,
@@ -100,6 +102,18 @@ def _problems(plan: Any, table: Table) -> Iterator[str]:
             # Of a size that is no multiple of the slide Spark makes one window too many, and filters.
             always = node.condition().nodeName() == "IsNotNull"
             yield sliding_windows(table, node.child().projections().size(), always)
+        if any(column.name() == "_metadata" for column in each(node.references().toSeq())):
+            yield name_of_file(table, "_metadata")
+        for expression in each(node.expressions()):
+            yield from (name_of_file(table, f"{name}()") for name in _file_names(expression))
+
+
+def _file_names(expression: Any) -> Iterator[str]:
+    """Return the functions in an expression that name the file a row is read from."""
+    if (name := str(expression.prettyName())) in FILE_NAMES:
+        yield name
+    for child in each(expression.children()):
+        yield from _file_names(child)
 
 
 def _gives_windows(plan: Any) -> bool:
