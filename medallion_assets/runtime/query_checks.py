@@ -1,7 +1,7 @@
 """Check Spark's plan of a query at the table's first run, before any row is read.
 
 These checks are for queries that return a frame: they have no SQL text to check when they are declared. The
-messages are those of ``declare.query_checks``.
+messages are those of ``declare.query_words``.
 """
 
 import logging
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import QueryRefused
-from medallion_assets.declare.query_checks import (
+from medallion_assets.declare.query_words import (
     FILE_NAMES,
     grouped_stream,
     may_fail,
@@ -39,7 +39,7 @@ WINDOWS = ("spark.timeWindow", "spark.sessionWindow")
 """Keys that Spark writes into the metadata of a window's column."""
 
 NAMES = {"STRING": "TEXT", "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
-"""Types by the names of ``query_checks.may_fail``, where Spark's are others."""
+"""Types by the names of ``query_words.may_fail``, where Spark's are others."""
 
 FILE = "query_warnings.json"
 
