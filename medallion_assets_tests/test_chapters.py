@@ -10,6 +10,7 @@ from medallion_assets_tests.chapters import FOLDER, chapters, executed, shown
 from medallion_assets_tests.examples import seldom
 
 COUNT = re.compile(r"^\|\s*(\d+)\|$", re.MULTILINE)
+COUNTS = re.compile(r"^\|([\d |]+)\|$", re.MULTILINE)
 
 
 @pytest.mark.spark
@@ -37,6 +38,14 @@ def test_the_commerce_chapter_shows_what_each_loader_a_stream_and_two_views_took
     )
     assert re.search(r"\|\s+2250\|\s+2249\|", in_memory)
     assert re.search(r"orders_in_30_seconds_of_processing ┃\n.*\n│ 2250 ", printed)
+
+
+def test_the_health_chapter_shows_the_counts_its_readers_know():
+    told = shown(nbformat.read(FOLDER / "health.ipynb", as_version=4))
+    counts = [tuple(map(int, row.split("|"))) for _, text in told for row in COUNTS.findall(text)]
+    of_bronze = [(2232, 2232, 1), (4320,)]
+    first, third_month, year = (4320, 4312, 8), (6552, 6539, 13), (26352, 26283, 69)
+    assert counts == [*of_bronze, first, third_month, (1092, 6539), year, (4392, 26283)]
 
 
 def test_the_school_chapter_shows_the_counts_its_readers_know():

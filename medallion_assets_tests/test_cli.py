@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,9 +19,11 @@ from medallion_assets import run
 from medallion_assets.cli import app
 from medallion_assets.declare.errors import DeclarationError, RefreshFailed
 from medallion_assets.declare.pipeline import chosen
+from medallion_assets.declare.triggers import Timing
 from medallion_assets.definitions import defs
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.reports.show import console
+from medallion_assets.runs import streaming
 from medallion_assets.runs.streaming import running_streams, stream_tables
 from medallion_assets.simulators import arrivals
 
@@ -259,6 +262,44 @@ def test_stop_ends_every_stream_of_these_tables_and_names_it(medallion, lake, no
     assert "health/gold" not in done.output
     assert "health/gold" in medallion("stop").output
     running[1].join(30)
+    assert running_streams(lake) == []
+
+
+def test_stream_takes_its_interval_and_triggers_as_asked_and_a_signal_stops_it(medallion, monkeypatch):
+    asked, handlers, signals = [], {}, [signal.SIGTERM, signal.SIGINT]
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+
+    def streamed(tables, lake, spark, every_seconds, stop, timings):
+        asked.append((every_seconds, timings["school/bronze/courses"], timings["school/bronze/students"]))
+        assert not stop.is_set()
+        handlers[signals.pop()](0, None)
+        assert stop.is_set()
+        return iter(())
+
+    monkeypatch.setattr(streaming, "stream_tables", streamed)
+    done = medallion("stream", "school", "--every", "5m", "--trigger", "school/bronze/courses=1s")
+    assert "every 5m" in done.output
+    assert "stopped" in medallion("stream", "school", "--trigger", "once").output
+    one, others, once = Timing(every_seconds=1), Timing(), Timing("once")
+    assert asked == [(300, one, others), (10, once, once)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_stream_that_waits_at_once_and_leaves_no_record_of_it(lake, how):
+    told = {"MEDALLION_LAKE": str(lake.root), "MEDALLION_LANDING": str(lake.settings.landing)}
+    command = [sys.executable, "-m", "medallion_assets.cli", "stream", "school", "--every", "10m"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | told) as process:
+        assert "7 tables, every 10m" in process.stdout.readline()
+        deadline = time.monotonic() + 30
+        while not running_streams(lake) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [stream.process for stream in running_streams(lake)] == [process.pid]
+        process.send_signal(how)
+        rest, _ = process.communicate(timeout=60)
+    assert (process.returncode, rest) == (
+        0,
+        "stopped; files that are not loaded yet wait for the next start\n",
+    )
     assert running_streams(lake) == []
 
 

@@ -32,7 +32,13 @@ def test_one_run_takes_files_to_gold_and_says_so_in_metadata(chain, lake):
     assert "data:image/svg+xml" in silver["last_batches"].value
     head, _, newest, *_ = silver["history"].value.splitlines()
     assert head == "| version | time | operation | rows_written | batch | run |"
-    assert newest.startswith("| 0 | ")
+    version, _, operation, written, position, run = newest.strip("| ").split(" | ")
+    assert (version, operation, written, position) == ("0", "WRITE", "1000", "0")
+    assert run == done.run_id
+    gold = shown["school/gold/daily_student_courses"]
+    assert gold["state_bytes"].value > 0
+    assert [gold[name].value for name in ("watermark", "late_rows")] == ["none", 0]
+    assert gold["open_groups"].value == gold["dagster/row_count"].value > 100
     assert shown["school/quarantine/silver_enrollments"]["dagster/row_count"].value == 3
 
 

@@ -1,6 +1,7 @@
 """A project of a person's own: written by one command, outside of this repository, run and tested by two."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +43,11 @@ def in_project(folder, *command):
 
 
 def test_every_public_name_is_importable_and_documented():
+    page = (REPOSITORY / "docs/your-own-project.md").read_text().partition("## The public names")[2]
+    table = [line.split("|")[1] for line in page.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     for name in medallion_assets.__all__:
         assert getattr(medallion_assets, name).__doc__, name
+    assert {name for cell in table for name in re.findall(r"`(\w+)`", cell)} == {*medallion_assets.__all__}
     with pytest.raises(AttributeError, match="no attribute 'Pipelne'"):
         medallion_assets.Pipelne  # noqa: B018
 

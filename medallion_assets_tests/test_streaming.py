@@ -1,5 +1,6 @@
 """Processing time: rounds go on while files land, say what they did, and end when they are told to."""
 
+import os
 import threading
 import time
 from collections import Counter
@@ -7,7 +8,9 @@ from dataclasses import replace
 
 import dagster as dg
 import pytest
+from typer.testing import CliRunner
 
+from medallion_assets.cli import app
 from medallion_assets.declare import Pipeline
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.declare.pipeline import chosen
@@ -16,6 +19,7 @@ from medallion_assets.definitions import defs
 from medallion_assets.orchestration import build
 from medallion_assets.orchestration.build import build_definitions
 from medallion_assets.orchestration.events import announced
+from medallion_assets.orchestration.resources import SparkResource
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.runs import streaming
@@ -236,6 +240,22 @@ def test_micro_batches_outside_of_dagster_are_materializations_in_it(
     metadata = event.asset_materialization.metadata
     assert metadata["rows_written"].value == 1
     assert metadata["latency_seconds"].value == 1.5
+
+
+def test_stop_ends_a_streaming_job_of_dagster_that_waits(lake, no_spark, monkeypatch):
+    monkeypatch.setattr(SparkResource, "starter", lambda *_, **__: no_spark)
+    config = {"ops": {"keep_up_school": {"config": {"every_seconds": 600}}}}
+    job, ended = defs.resolve_job_def("school_stream"), []
+    thread = threading.Thread(target=lambda: ended.append(job.execute_in_process(run_config=config)))
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not streaming.running_streams(lake) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    done = CliRunner().invoke(app, ["stop", "school", "--wait", "60s"])
+    thread.join(60)
+    assert (done.exit_code, [run.success for run in ended]) == (0, [True]), done.output
+    assert all(word in done.output for word in ("school/gold", "stopped", str(os.getpid())))
+    assert streaming.running_streams(lake) == []
 
 
 @pytest.mark.spark

@@ -1,10 +1,17 @@
 """Verbs that look after tables: files put together, illnesses named, files judged and recounted."""
 
+from datetime import datetime, timedelta, timezone
 from functools import partial
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from medallion_assets.declare import Pipeline, stream
+from medallion_assets.delta import events, log
+from medallion_assets.lake.paths import Lake
+from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.settings import current_settings
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
@@ -21,12 +28,23 @@ def test_validate_judges_what_landed_and_writes_nothing(drop, do, lake):
     assert not list(lake.root.rglob("*.parquet"))
 
 
-def test_maintenance_puts_files_together_and_no_stream_notices(drop, refreshed, do, rows_of, lake):
+def test_maintenance_puts_files_together_forgets_old_events_and_no_stream_notices(
+    drop, refreshed, rows_of, lake, spark, monkeypatch
+):
     tables = shop_with()
     for number in range(3):
         drop("shop/orders", f"{number}.json", orders_file((number, 5), (number + 10, -1)))
         refreshed(*tables)
-    files = [do("maintain", table).found for table in tables]
+    monkeypatch.setenv("MEDALLION_EVENTS_DAYS", "100")
+    for days in (99, 102):
+        at = datetime.now(timezone.utc) - timedelta(days=days)
+        row = {"day": at.date(), "at": at, "event": "refresh", "table": f"{days} days ago"}
+        rows = pa.Table.from_pylist([row], events.COLUMNS)
+        write_deltalake(str(events.events_of(lake.root)), rows, mode="append", partition_by=["day"])
+    place = Lake(current_settings())
+    files = [VERBS["maintain"](table, place, lambda: spark, VerbRequest()).found for table in tables]
+    told = {row["table"] for row in log.rows(events.events_of(lake.root), 'SELECT "table" FROM t')}
+    assert told == {"99 days ago", *(table.key for table in tables)}
     assert [(f["files_before"], f["files_now"]) for f in files][:2] == [(3, 1), (6, 2)]
     assert [done.total("read") for done in refreshed(*tables)] == [0, 0, 0]
     drop("shop/orders", "z.json", orders_file((99, 1)))

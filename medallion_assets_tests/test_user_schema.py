@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -113,6 +114,12 @@ def test_two_users_work_side_by_side_and_a_cleanup_takes_one_users_work_alone(
     (anna.root / "linked").symlink_to(tmp_path / "bens")
     (tmp_path / "bens").symlink_to(ben.root)
     (tmp_path / "checkpoints/anna/notes.txt").write_text("mine")
+    # As a load leaves them whose bad_records_path is relative, and a batch that dies.
+    for batch in bad.iterdir():
+        shutil.copytree(batch, anna.root / "web/rejects" / batch.name)
+    for staged in (anna.root / "web/_staging/bronze_t/1", tmp_path / "checkpoints/anna/staging/1"):
+        staged.mkdir(parents=True)
+        (staged / "rows.parquet").write_bytes(b"PAR1")
     (tmp_path / "checkpoints/anna/ahead").symlink_to(tmp_path / "checkpoints/ben")
     (anna.settings.landing / "school/courses/mine.csv").write_text("course_id\nC99\n")
     before = everything(ben.root), everything(ben.settings.landing), everything(tmp_path / "checkpoints/ben")
@@ -123,7 +130,14 @@ def test_two_users_work_side_by_side_and_a_cleanup_takes_one_users_work_alone(
     assert all(w in shown for w in ("web/bronze/t", "checkpoints/anna", "notes.txt", "not of this lake"))
     rows = {each.name: each.rows for each in resources() if each.kind in ("table", "quarantine")}
     assert (rows["school/bronze/courses"], rows["web/bronze/t"], rows["web/quarantine/t"]) == (15, 1, 1)
-    assert {each.rows for each in resources() if each.kind == "bad records"} == {1}
+    bad_ones = [each for each in resources() if each.kind == "bad records"]
+    assert [Path(each.path).parent for each in bad_ones] == [bad, anna.root / "web/rejects"]
+    assert {each.rows for each in bad_ones} == {1}
+    assert [(each.name, each.files) for each in resources() if each.kind == "staging"] == [
+        ("web/bronze_t", 1)
+    ]
+    (checkpoint,) = (each for each in resources() if each.path == str(tmp_path / "checkpoints/anna"))
+    assert str(tmp_path / "checkpoints/anna/staging/1/rows.parquet") in checkpoint.paths
 
     listed = medallion("cleanup", "--landing").output
     assert "Would be removed" in listed
@@ -138,7 +152,10 @@ def test_two_users_work_side_by_side_and_a_cleanup_takes_one_users_work_alone(
     ) == before
     assert bad_records(bad, spark).select("batch").distinct().count() == 1
     left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and "anna" in p.parts}
-    assert left == {
+    bens = {name for name in left if "/web/rejects/" in name}
+    assert bens
+    assert all("-ben.web.bronze.t-" in name for name in bens), "of another user's load, wherever they lie"
+    assert left - bens == {
         "lake/_users/anna/notes.txt", "lake/_users/anna/school/bronze/courses/notes.txt",
         "checkpoints/anna/notes.txt", "landing/_users/anna/school/courses/mine.csv",
     }  # fmt: skip

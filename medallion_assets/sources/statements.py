@@ -24,10 +24,17 @@ BRACKETS = {"(": ")", "[": "]"}
 REFUSED = {
     "BY": "BY POSITION: columns are matched by their names; name those of a headerless file in the SELECT",
     "(": "column list: name the columns in the SELECT",
-    "WITH": "WITH CREDENTIAL: files are read from local folders",
+    "WITH": "WITH CREDENTIAL: credentials of an object store come from the environment",
     "WHERE": "WHERE: a load accounts for each record; filter in a table's query",
 }
 """Clauses of COPY INTO that have no counterpart here, by their first word."""
+
+INSTEAD = {
+    "USE": " Tables are named pipeline.layer.table in every statement.",
+    "INSERT": " Rows come by files, which are counted: land one that holds these rows, or make a table "
+    "of them with CREATE TABLE ... AS SELECT ... FROM VALUES (...).",
+}
+"""What to do in place of a statement that is not carried out, by its first word."""
 
 
 def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | DataFrame | int | None:
@@ -54,10 +61,10 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
         drop_table(words.dotted(), may_lack=may_lack)
         return None
     if words.peek() not in QUERIES:
-        named = " Tables are named pipeline.layer.table in every statement." if words.peek() == "USE" else ""
+        hint = INSTEAD.get(words.peek(), "")
         raise SourceError(
             f"a statement that begins with {words.peek() or 'nothing'} is not carried out here: COPY INTO, "
-            f"CREATE TABLE, DROP TABLE and queries are.{named} Nothing was changed."
+            f"CREATE TABLE, DROP TABLE and queries are.{hint} Nothing was changed."
         )
     return _with_names(spark).sql(statement.strip().rstrip(";"))
 

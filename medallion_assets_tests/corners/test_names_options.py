@@ -61,6 +61,12 @@ def test_a_name_of_databricks_or_spark_means_ours(theirs, ours):
     )
 
 
+def test_a_reader_option_may_have_its_formats_name_before_it():
+    told = {"cloudFiles.csv.delimiter": "|", "cloudFiles.csv.header": True}
+    meant = {"delimiter": "|", "header": "true"}
+    assert source_of("t", "CSV", "/x", told) == Source("t", "csv", "/x", reader_options=meant)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -131,7 +137,7 @@ def test_a_statement_is_read_into_the_arguments_of_the_call():
     [
         ("COPY INTO t BY POSITION FROM '/x' FILEFORMAT = CSV", "matched by their names"),
         ("COPY INTO t (a, b) FROM '/x' FILEFORMAT = CSV", "column list"),
-        ("COPY INTO t FROM '/x' WITH (CREDENTIAL c) FILEFORMAT = CSV", "local folders"),
+        ("COPY INTO t FROM '/x' WITH (CREDENTIAL c) FILEFORMAT = CSV", "come from the environment"),
         ("COPY INTO t FROM (SELECT a FROM '/x' WHERE a > 1) FILEFORMAT = CSV", "accounts for each record"),
         ("COPY INTO t FROM '/x'", "FILEFORMAT is expected"),
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV FILES = ('a'", "a value is expected"),
@@ -139,6 +145,8 @@ def test_a_statement_is_read_into_the_arguments_of_the_call():
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV COPY_OPTIONS ('forced' = 'true')", "no option forced"),
         ("COPY INTO t FROM '/x' FILEFORMAT = CSV COPY_OPTIONS ('force' = 'si')", "'si' is not true or false"),
         ("DELETE FROM t", "begins with DELETE"),
+        ("INSERT INTO courses VALUES ('C16', 'Ada')", r"INSERT is not .* land one that holds these rows"),
+        ("USE CATALOG main", "Tables are named pipeline.layer.table"),
         ("COPY INTO t FROM 'x", "not SQL"),
         ("", "begins with nothing"),
     ],
@@ -171,7 +179,11 @@ def test_the_notebooks_statement_loads_dates_and_quarantines_what_is_none(landed
     assert (
         sql("CREATE OR REPLACE TABLE copy AS SELECT * FROM default.bronze.customers_batch", spark=spark) == 0
     )
-    sql("CREATE TABLE told USING DELTA COMMENT 'as told' AS SELECT 1 AS one", spark=spark)
+    sql(
+        "CREATE TABLE told USING DELTA COMMENT 'as told' AS "
+        "SELECT * FROM VALUES ('C16', 'Ada') AS t(course_id, instructor)",
+        spark=spark,
+    )
     assert log.opened(lake.root / "default/bronze/told").metadata().description == "as told"
     (row,) = sql("SELECT registration_date FROM default.bronze.copy;", spark=spark).collect()
     assert str(row.registration_date) == "2024-01-31"

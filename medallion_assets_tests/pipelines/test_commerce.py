@@ -8,12 +8,14 @@ from datetime import date, datetime, timezone
 
 import pytest
 
+from medallion_assets import bad_records
 from medallion_assets.declare.triggers import Timing, timings_of
 from medallion_assets.delta import log
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.quality.conservation import balance
 from medallion_assets.runs.run import run_tables
 from medallion_assets.simulators import land
+from medallion_assets.simulators.commerce import BAD_CUSTOMER, BAD_ORDER
 from medallion_assets_tests.crash.sweep import everything
 
 pytestmark = pytest.mark.spark
@@ -106,10 +108,13 @@ def test_the_continuous_copy_of_the_orders_is_taken_every_ten_seconds():
     assert timings_of([table])[table.key] == Timing(every_seconds=10)
 
 
-def test_a_registration_date_arrives_as_a_date_and_a_text_that_is_none_in_quarantine(lake, run, rows_of):
+def test_a_registration_date_arrives_as_a_date_and_a_text_that_is_none_in_quarantine(
+    lake, run, rows_of, spark
+):
     begun = datetime.now(timezone.utc)
     land("commerce", lake.settings.landing, 1, with_faults=True)
-    run("commerce/bronze/customers_batch")
+    run("commerce/bronze/customers_batch", *(f"commerce/bronze/{name}" for name in VALIDATED))
+    assert_bad_data_is_kept(rows_of, spark)
     types = dict(log.schema(lake.root / "commerce/bronze/customers_batch"))
     assert (types["registration_date"], types["_ingestion_timestamp"]) == ("date", "timestamp")
     found = rows_of("commerce/bronze/customers_batch")
@@ -118,6 +123,29 @@ def test_a_registration_date_arrives_as_a_date_and_a_text_that_is_none_in_quaran
     (refused,) = rows_of("commerce/quarantine/customers_batch", "SELECT rules, row FROM t")
     assert refused["rules"] == ["does not fit the schema: registration_date"]
     assert "NOT_A_DATE" in refused["row"]
+
+
+VALIDATED = ("customers_with_validation", "orders_rescued")
+
+
+def assert_bad_data_is_kept(rows_of, spark):
+    """The bad customer is a row with its text, and a bad record; the bad order has its fields rescued."""
+    validated, rescued = (f"commerce/bronze/{name}" for name in VALIDATED)
+    corrupt = (
+        "SELECT customer_id, registration_date, _corrupt_record FROM t WHERE _corrupt_record IS NOT NULL"
+    )
+    (customer,) = rows_of(validated, corrupt)
+    assert customer["_corrupt_record"] == ",".join(BAD_CUSTOMER)
+    assert (customer["customer_id"], customer["registration_date"]) == ("CUST_BAD", None)
+    assert rows_of(validated, "SELECT count(*) AS n FROM t") == [{"n": 101}]
+    assert rows_of("commerce/quarantine/customers_with_validation") == []
+    (record,) = bad_records("bad_records/customers", spark).collect()
+    reason = "does not fit the schema: registration_date"
+    assert (record.path, record.record, record.reason) == ("day1.csv", ",".join(BAD_CUSTOMER), reason)
+    (order,) = rows_of(rescued, "SELECT total_amount, _rescued_data FROM t WHERE order_id = 'ORD_BAD'")
+    left = json.loads(order["_rescued_data"])
+    assert order["total_amount"] is None
+    assert (left["total_amount"], left["new_col"]) == (BAD_ORDER["total_amount"], BAD_ORDER["new_col"])
 
 
 def test_the_real_customers_who_stand_twice_multiply_no_order(lake, run, rows_of, shared):

@@ -85,11 +85,14 @@ def test_simulated_months_with_faults_reach_gold_or_quarantine(lake, run, rows_o
     assert_gold_is(rows_of, expected_gold(sound_records(landing.glob("recordings/*.json")), known))
     types = {name: dict(log.schema(lake.root / "health" / name)) for name in TYPES}
     assert {name: {column: types[name][column] for column in told} for name, told in TYPES.items()} == TYPES
-    received = rows_of("health/bronze/recordings", "SELECT DISTINCT source_file, receipt_time FROM t")
+    columns = "source_file, receipt_time, _ingested_at"
+    received = rows_of("health/bronze/recordings", f"SELECT DISTINCT {columns} FROM t")
     assert sorted(r["source_file"] for r in received) == [
         f"recordings_2020_0{month}.json" for month in (1, 2, 3)
     ]
-    assert all(begun < r["receipt_time"] < datetime.now(timezone.utc) for r in received)
+    now = datetime.now(timezone.utc)
+    assert all(begun < r["_ingested_at"] <= r["receipt_time"] < now for r in received)
+    assert len({r["receipt_time"] for r in received}) == 3
     reasons = {
         r["reason"] for r in rows_of("health/quarantine/recordings", "SELECT unnest(rules) AS reason FROM t")
     }

@@ -6,6 +6,7 @@ from medallion_assets.declare import Pipeline
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import schema_unchanged
 from medallion_assets.runs.run import refresh
+from medallion_assets.sources.errors import NewColumns
 from medallion_assets_tests.shop import orders_of, totals_file
 
 pytestmark = pytest.mark.spark
@@ -57,6 +58,27 @@ def test_csv_that_does_not_fit_is_quarantined_with_its_text(drop, lake, spark, r
         "5,c,surplus": ["malformed CSV: not as many cells as the header"],
     }
     assert balance(orders, lake).holds
+
+
+def test_a_declared_copy_into_stops_at_a_new_column_that_it_is_not_told_to_merge(drop, lake, spark, rows_of):
+    def orders_with(**told):
+        shop = Pipeline("shop")
+
+        @shop.bronze()
+        def orders(files=shop.copy_into("orders", format="csv", **told)):  # noqa: B008
+            """One row per order, each day's file once."""
+            return files
+
+        return orders
+
+    drop("shop/orders", "a.csv", "id\n1\n")
+    refresh(orders_with(), lake, lambda: spark)
+    drop("shop/orders", "b.csv", "id,city\n2,Quito\n")
+    with pytest.raises(NewColumns, match="city"):
+        refresh(orders_with(), lake, lambda: spark)
+    refresh(orders_with(merge_schema=True), lake, lambda: spark)
+    found = rows_of("shop/bronze/orders", "SELECT id, city FROM t ORDER BY id")
+    assert [tuple(row.values()) for row in found] == [("1", None), ("2", "Quito")]
 
 
 def test_a_source_without_a_schema_is_inferred_and_hints_win_and_a_missing_column_is_told(

@@ -141,7 +141,8 @@ def test_a_layouts_columns_clustering_comments_and_properties_are_those_of_the_t
         properties={"delta.logRetentionDuration": "interval 60 days"},
         constraints={"known_id": "id > 0"},
         comment="Orders of the customer's city",
-        schema="id INT, at TIMESTAMP COMMENT 'when it was made', city STRING",
+        schema="id INT COMMENT 'its number', at TIMESTAMP COMMENT 'when it was made', city STRING",
+        column_comments={"at": "when it was ordered", "city": "where it goes"},
     )
     for number in (1, 2):
         drop("shop/orders", f"{number}.json", lines(number, day=number))
@@ -153,7 +154,8 @@ def test_a_layouts_columns_clustering_comments_and_properties_are_those_of_the_t
     assert held["delta.constraints.known_id"] == "id > 0"
     assert log.opened(lake.path(clean)).metadata().description == "Orders of the customer's city"
     comments = {f.name: f.metadata.get("comment") for f in log.spark_schema(lake.path(clean)).fields}
-    assert comments == {"id": None, "at": "when it was made", "city": None, "day": None}
+    told = {"id": "its number", "at": "when it was ordered", "city": "where it goes", "day": None}
+    assert comments == told, "a comment by itself wins over the schema's"
 
 
 def test_a_row_that_breaks_a_constraint_stops_the_batch_and_nothing_moves(drop, lake, spark, rows_of):

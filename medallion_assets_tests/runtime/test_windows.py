@@ -11,6 +11,7 @@ from medallion_assets.declare import Pipeline, stream
 from medallion_assets.declare.errors import DeclarationError, ReplayRefused
 from medallion_assets.lake.position import newest_batch
 from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.orchestration.metadata import refreshed as page_of
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.run import refresh
@@ -75,6 +76,10 @@ def held_late(rows_of, status="open"):
     return sorted((json.loads(r["row"])["at"][11:19], *r["rules"]) for r in rows)
 
 
+def numbers_of_doctor(table, lake):
+    return VERBS["doctor"](table, lake, None, VerbRequest()).found
+
+
 def closed(start, end):
     return f"late: the window from 2024-01-01 12:{start} to 2024-01-01 12:{end} was closed"
 
@@ -94,7 +99,15 @@ def test_tumbling_windows_in_update_mode_grow_and_late_rows_are_held(land, rows_
     last = newest_batch(tables[1], lake)
     assert last.watermark.startswith("2024-01-01T12:14:00")
     assert last.open_groups == 2
-    assert VERBS["doctor"](tables[1], lake, None, VerbRequest()).found["open_windows"] == 2
+    numbers = numbers_of_doctor(tables[1], lake)
+    assert (numbers["open_windows"], numbers["rows_in_open_windows"]) == (2, 0)
+    assert (numbers["watermark"], numbers["state_bytes"]) == (last.watermark, last.state_bytes)
+    checkpoint = [file for file in lake.state(tables[1], "checkpoint").rglob("*") if file.is_file()]
+    assert numbers["checkpoint_bytes"] == sum(file.stat().st_size for file in checkpoint) > 1000
+    page = {name: getattr(value, "value", value) for name, value in page_of(tables[1], lake, done).items()}
+    assert page["watermark"].startswith("2024-01-01T12:14:00")
+    assert (page["open_groups"], page["late_rows"]) == (2, 3)
+    assert page["state_bytes"] == last.state_bytes > 0
     window = closed("00:00", "00:30")
     assert held_late(rows_of) == [(f"12:00:0{second}", window) for second in (1, 2, 3)]
 
@@ -138,6 +151,7 @@ def test_append_mode_writes_a_window_once_it_is_closed_and_counts_those_that_are
     assert held(rows_of) == tumbling([at(0), at(5), at(190, "b"), at(200)])
     assert (done.total("late"), done.batches[-1].open_rows) == (1, 1)
     assert (done.total("read"), done.total("written")) == (3, 2)
+    assert numbers_of_doctor(tables[1], lake)["rows_in_open_windows"] == 1
 
 
 def test_sliding_windows_count_a_row_in_each_window_it_lies_in(land, rows_of):

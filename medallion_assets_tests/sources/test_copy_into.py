@@ -1,9 +1,11 @@
 """COPY INTO and CTAS: idempotent, by their clauses, with their result columns."""
 
+import os
+
 import pytest
 from deltalake import DeltaTable
 
-from medallion_assets.sources import copy_into, create_table_as
+from medallion_assets.sources import copy_into, create_table_as, sql
 from medallion_assets.sources.errors import NewColumns, SourceError
 
 FILES = {"day1__csv": "id,amount\n1,10\n2,x\n", "day2__csv": "id,amount\n3,30\n"}
@@ -14,16 +16,24 @@ def count(lake, table):
 
 
 @pytest.mark.spark
-def test_a_repeated_call_appends_nothing_and_a_new_day_only_itself(landed, lake, spark):
-    folder = landed(day1__csv=FILES["day1__csv"])
+def test_a_repeated_call_appends_nothing_and_all_days_only_the_new_ones(landed, lake, spark):
+    folder = landed(**{"day1/c__csv": FILES["day1__csv"].replace(",", "|")})
 
-    def numbers():
-        done = copy_into("web.bronze.c", folder, "csv", spark=spark)
+    def numbers(days):
+        done = sql(
+            f"COPY INTO web.bronze.c FROM '{folder}/{days}' FILEFORMAT = CSV "
+            "FORMAT_OPTIONS ('header' = 'true', 'delimiter' = '|')",
+            spark=spark,
+        )
         return done.num_affected_rows, done.num_inserted_rows, done.num_skipped_corrupt_files
 
-    assert [numbers(), numbers()] == [(2, 2, 0), (0, 0, 0)]
-    landed(day2__csv=FILES["day2__csv"])
-    assert numbers() == (1, 1, 0)
+    assert [numbers("day1"), numbers("day1")] == [(2, 2, 0), (0, 0, 0)]
+    os.utime(folder / "day1/c.csv", (1, 1))
+    assert [numbers("day1"), numbers("*")] == [(0, 0, 0)] * 2, "touched, and by a pattern that is wider"
+    landed(**{"day2/c__csv": FILES["day2__csv"].replace(",", "|"), "day3/c__csv": "id|amount\n4|a,b\n"})
+    assert [numbers("*"), numbers("*"), numbers("day2")] == [(2, 2, 0), (0, 0, 0), (0, 0, 0)]
+    rows = DeltaTable(str(lake.root / "web/bronze/c")).to_pyarrow_table(columns=["id", "amount"]).to_pylist()
+    assert {row["id"]: row["amount"] for row in rows} == {"1": "10", "2": "x", "3": "30", "4": "a,b"}
 
 
 @pytest.mark.spark
@@ -55,9 +65,25 @@ def test_new_columns_need_merge_schema(landed, lake, spark):
     folder = landed(day1__csv=FILES["day1__csv"])
     copy_into("web.bronze.c", folder, "csv", spark=spark)
     landed(day2__csv="id,amount,extra\n3,30,e\n")
+    statement = f"COPY INTO web.bronze.c FROM '{folder}' FILEFORMAT = CSV"
+    for words in ("", " FORMAT_OPTIONS ('mergeSchema' = 'true')", " COPY_OPTIONS ('mergeSchema' = 'false')"):
+        with pytest.raises(NewColumns, match="extra"):
+            sql(statement + words, spark=spark)
     with pytest.raises(NewColumns, match="extra"):
         copy_into("web.bronze.c", folder, "csv", spark=spark)
+    done = sql(f"{statement} COPY_OPTIONS ('mergeSchema' = 'true')", spark=spark)
+    assert done.num_inserted_rows == 1
+    landed(day3__csv="id,more\n4,m\n")
     assert copy_into("web.bronze.c", folder, "csv", merge_schema=True, spark=spark).num_inserted_rows == 1
+    rows = sql("SELECT id, extra, more FROM web.bronze.c ORDER BY id", spark=spark).collect()
+    assert [tuple(row) for row in rows] == [
+        (*"1", None, None),
+        (*"2", None, None),
+        (*"3e", None),
+        ("4", None, "m"),
+    ]
+    history = sql("DESCRIBE HISTORY web.bronze.c", spark=spark).collect()
+    assert [(row.version, row.operation) for row in history] == [(n, "WRITE") for n in (2, 1, 0)]
 
 
 @pytest.mark.spark

@@ -1,6 +1,7 @@
 """Verbs on tables that only notebooks' loads fill, through the command line."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -61,8 +62,23 @@ def test_rescued_fields_of_a_loaded_table_go_into_their_columns_and_bad_records_
     told = json.loads(medallion("status", "web.bronze.orders", "--json").output)
     assert (told[0]["rows"], told[0]["quarantined"], told[0]["checks"]["conservation"]) == (3, 0, "passed")
     assert "every record is accounted for" in medallion("audit", "web.bronze.orders").output
-    landed(c__json=json_lines({"id": 4, "tip": 1}))
-    assert load("id INT, tip INT").rows_loaded == 1, "a load goes on after the verbs"
+    landed(c__json=json_lines({"id": 4, "tip": 1}) + "junk\n")
+    done = load("id INT, tip INT")
+    assert (done.rows_loaded, done.rows_quarantined) == (1, 1), "a load goes on after the verbs"
+    listed = medallion("quarantine", "list", "web.bronze.orders").output
+    assert re.search(r"web/bronze/orders +│ malformed JSON +│ parse +│ 1 ", listed), listed
+    discard = ("quarantine", "discard", "web.bronze.orders", "--why", "a test of the sender's")
+    assert "1 row would be" in medallion(*discard, "--dry-run").output
+    assert "1 row" in medallion(*discard).output
+    assert "nothing there" in medallion("quarantine", "list", "web.bronze.orders").output
+    kept = rows_of("web/quarantine/orders", "SELECT row, note FROM t WHERE status = 'discarded'")
+    assert kept == [{"row": "junk", "note": "a test of the sender's"}]
+    compacted = medallion("maintain", "web.bronze.orders")
+    assert compacted.exit_code == 0, compacted.output
+    assert re.search(r"\d+ files compacted to [12], versions of the last 30 days kept", compacted.output)
+    assert "every record is accounted for" in medallion("audit", "web.bronze.orders").output
+    assert rows_of("web/bronze/orders", "SELECT count(*) AS n FROM t") == [{"n": 4}]
+    assert load("id INT, tip INT").files == 0
 
 
 def test_a_table_of_copy_into_is_replayed_through_its_select_list_and_other_verbs_say_why_not(

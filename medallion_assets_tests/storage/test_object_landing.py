@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from medallion_assets.declare import Pipeline
 from medallion_assets.delta import log
-from medallion_assets.sources import Source, autoload_to_table, discover, unseen_files
+from medallion_assets.sources import Source, autoload_to_table, discover, sql, unseen_files
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.errors import SourceError, SourceMissing
 from medallion_assets.sources.fetched import at_hand
@@ -18,6 +19,7 @@ from medallion_assets.sources.listing import listing
 from medallion_assets.sources.walking import location_of
 from medallion_assets.storage import StorageUnreachable, storage_of
 from medallion_assets.storage.objects import ObjectStorage
+from medallion_assets_tests.shop import orders_of
 
 JSON = Source("things", "json", recursive_file_lookup=True)
 
@@ -148,9 +150,13 @@ def test_objects_are_loaded_replaced_and_moved_away_as_files_are(zone, tmp_path,
 
 
 @pytest.mark.spark
-def test_parquet_objects_are_loaded_by_their_own_footers(tmp_path, lake, spark):
+def test_parquet_objects_are_loaded_by_their_own_footers_through_each_door(tmp_path, lake, spark, refreshed):
     zone, bytes_of = f"memory://{uuid.uuid4().hex}/zone", io.BytesIO()
     pq.write_table(pa.table({"a": [1, 2, 3]}), bytes_of)
     put(zone, "a.parquet", bytes_of.getvalue())
     done = autoload_to_table(zone, "parquet", "web.bronze.t", tmp_path / "checkpoint", spark=spark)
     assert (done.rows_loaded, done.rows_unaccounted) == (3, 0)
+    copied = sql(f"COPY INTO web.bronze.c FROM '{zone}/*.parquet' FILEFORMAT = PARQUET", spark=spark)
+    assert (copied.num_inserted_rows, copied.load.rows_unaccounted) == (3, 0)
+    (declared,) = refreshed(orders_of(Pipeline("shop"), format="parquet", path=zone, schema="a BIGINT"))
+    assert declared.total("written") == 3
