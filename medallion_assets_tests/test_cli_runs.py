@@ -11,7 +11,7 @@ from medallion_assets import run, sql
 from medallion_assets.cli import app
 from medallion_assets.declare import Pipeline
 from medallion_assets.delta import log
-from medallion_assets.lake.events import events_of
+from medallion_assets.delta.events import events_of
 from medallion_assets.reports.show import console
 from medallion_assets_tests.shop import ABOVE_ZERO, orders_and_sales, orders_file, orders_of
 
@@ -123,7 +123,7 @@ def test_a_statement_loads_files_and_tells_its_counts_and_what_runs_did_is_a_tab
     asked = f"""
         SELECT `table`, sum(rows_written) AS written, sum(rows_quarantined) AS held,
                max(backlog_files) AS waited
-        FROM delta.`{events_of(lake)}` WHERE event = 'refresh' GROUP BY `table` ORDER BY `table`
+        FROM delta.`{events_of(lake.root)}` WHERE event = 'refresh' GROUP BY `table` ORDER BY `table`
     """
     told = [tuple(row) for row in sql(asked, spark=spark).collect()]
     assert told == [("shop/bronze/orders", 3, 0, 1), ("shop/silver/sales", 2, 1, 1)]

@@ -1,5 +1,6 @@
 """Queries over streams that cannot do what they say, told with file and line as they are declared."""
 
+import re
 import warnings
 
 import pytest
@@ -264,6 +265,35 @@ def test_a_query_of_frames_is_refused_at_its_first_run_in_the_same_words(lake, d
     with pytest.raises(RefreshFailed, match=rf"test_query_checks\.py:\d+: shop/silver/made: .*{words}"):
         refresh(made, lake, lambda: spark)
     assert not lake.path(made).exists()
+
+
+@pytest.mark.parametrize("asked", ["input_file_name()", "_metadata.file_path", "r._metadata"])
+def test_the_file_of_a_record_is_not_asked_of_spark_but_of_its_column(asked):
+    shop = Pipeline("shop")
+    words = rf"its query asks for {re.escape(asked)}, .*Use the columns _source_file and _source_modified_at"
+    with pytest.raises(DeclarationError, match=words):
+
+        @shop.bronze()
+        def clicks(files: DataFrame = shop.landing("clicks", format="json")) -> str:  # noqa: B008
+            return f"SELECT *, {asked} AS file FROM files AS r"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [(F.input_file_name, "asks for input_file_name"), (lambda: F.col("_metadata.file_path"), "_metadata")],
+)
+def test_a_query_of_frames_that_asks_spark_for_a_records_file_is_refused(lake, drop, spark, asked, words):
+    shop = Pipeline("shop")
+
+    @shop.bronze()
+    def clicks(files=shop.landing("clicks", format="json", schema=CLICKS)):  # noqa: B008
+        return files.withColumn("file", F.concat(asked(), F.lit("")))
+
+    drop("shop/clicks", "1.json", JSON)
+    with pytest.raises(RefreshFailed, match=words):
+        refresh(clicks, lake, lambda: spark)
+    assert not lake.path(clicks).exists()
 
 
 @pytest.mark.spark

@@ -8,8 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion_assets.declare import Pipeline, stream
-from medallion_assets.delta import log
-from medallion_assets.lake import events
+from medallion_assets.delta import events, log
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.settings import current_settings
@@ -41,10 +40,10 @@ def test_maintenance_puts_files_together_forgets_old_events_and_no_stream_notice
         at = datetime.now(timezone.utc) - timedelta(days=days)
         row = {"day": at.date(), "at": at, "event": "refresh", "table": f"{days} days ago"}
         rows = pa.Table.from_pylist([row], events.COLUMNS)
-        write_deltalake(str(events.events_of(lake)), rows, mode="append", partition_by=["day"])
+        write_deltalake(str(events.events_of(lake.root)), rows, mode="append", partition_by=["day"])
     place = Lake(current_settings())
     files = [VERBS["maintain"](table, place, lambda: spark, VerbRequest()).found for table in tables]
-    told = {row["table"] for row in log.rows(events.events_of(lake), 'SELECT "table" FROM t')}
+    told = {row["table"] for row in log.rows(events.events_of(lake.root), 'SELECT "table" FROM t')}
     assert told == {"99 days ago", *(table.key for table in tables)}
     assert [(f["files_before"], f["files_now"]) for f in files][:2] == [(3, 1), (6, 2)]
     assert [done.total("read") for done in refreshed(*tables)] == [0, 0, 0]

@@ -18,6 +18,7 @@ from medallion_assets import Pipeline, autoload_to_table, stream, watch
 from medallion_assets.cli import app
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.reports.show import console
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import ABOVE_ZERO, json_lines, orders_and_sales, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
@@ -187,7 +188,7 @@ def test_a_table_that_goes_while_it_is_watched_ends_the_watch_with_one_sentence(
     assert ("no table lies at" in words) == (happens == "removed")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, seldom(signal.SIGTERM)])
 def test_ctrl_c_ends_the_command_with_what_it_showed(how, drop, refreshed, lake):
     orders, _ = orders_and_sales()
     drop("shop/orders", "a.json", orders_file((1, 5)))

@@ -202,6 +202,18 @@ def recorded(path: Path, flow: str = "", limit: int = SHOWN) -> list[Batch]:
     return found[::-1]
 
 
+def committed_after(path: Path, version: int | None) -> list[Batch]:
+    """Return the batches of every flow whose commits are newer than a version of the table, oldest first."""
+    found: list[Batch] = []
+    for info in log.newest_commits(path) if log.exists(path) else ():
+        metadata = log.commit_metadata_of(info)
+        if version is not None and info["version"] <= version:
+            break
+        if (flow := metadata.get(FLOW, "")) in metadata.get(FLOWS, ()):
+            found.append(_batch(_filled(metadata, info)[flow]))
+    return found[::-1]
+
+
 _KNOWN = {f.name for f in fields(Batch)}
 
 

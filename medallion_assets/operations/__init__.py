@@ -4,7 +4,15 @@ Each is ``verb(table, lake, spark, request) -> VerbResult``, under one name on t
 launchpad and here; with ``request.dry_run`` it only reports what it would do.
 """
 
+import time
+import uuid
+from dataclasses import replace
+
 from medallion_assets.declare.table import Table
+from medallion_assets.delta import log
+from medallion_assets.delta.batches import committed_after
+from medallion_assets.delta.errors import DamagedTable, UnusablePath
+from medallion_assets.delta.events import Work, append_event
 from medallion_assets.lake.loaded import LoadedLake
 from medallion_assets.lake.paths import Lake
 from medallion_assets.operations.audit import audit
@@ -38,12 +46,35 @@ OF_DECLARED = {
 """Verbs of declarations and their runs, and what serves where a notebook's loads fill the table."""
 
 
+READ_ONLY = {"plan", "doctor", "audit", "validate"}
+"""Verbs that only report; the event log has nothing of them."""
+
+
 def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
-    """Carry out an operation and return its result; an error becomes a failed result of one paragraph."""
+    """Carry out an operation and return its result; an error becomes a failed result of one paragraph.
+
+    One that changed the table, or failed, is in the event log under its name.
+    """
     if isinstance(lake, LoadedLake) and verb in OF_DECLARED:
         instead = OF_DECLARED[verb].format(name=table.key.replace("/", "."))
         return refused(table, f"loads from a notebook fill it, and {verb} is for declared tables: {instead}")
+    request = replace(request, run_id=request.run_id or uuid.uuid4().hex)
+    started, before, failed = time.monotonic(), _version(table, lake), None
     try:
-        return VERBS[verb](table, lake, spark, request)
+        result = VERBS[verb](table, lake, spark, request)
     except Exception as error:
-        return VerbResult(table.key, failure_text(table, lake, error), well=False)
+        failed = error
+        result = VerbResult(table.key, failure_text(table, lake, error), well=False)
+    if not (request.dry_run or verb in READ_ONLY) and (failed or _version(table, lake) != before):
+        batches = () if failed else committed_after(lake.path(table), before)
+        work = Work(request.run_id, batches, time.monotonic() - started, None, failed, verb)
+        append_event(lake.root, table.key, lake.path(table), work)
+    return result
+
+
+def _version(table: Table, lake: Lake) -> int | None:
+    """Return the table's version; None where there is none, or none that can be read."""
+    try:
+        return log.version(lake.path(table))
+    except (DamagedTable, UnusablePath):
+        return None

@@ -13,7 +13,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import FLOW, FLOWS, Batch, newest_flows, stamp
 from medallion_assets.delta.commit import Transaction, commit_nothing, signed
-from medallion_assets.lake.events import delete_old_events
+from medallion_assets.delta.events import delete_old_events
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, many, refused
@@ -46,7 +46,7 @@ def maintain(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Ve
     with sole_writer(table, lake):
         for path in paths:
             _tidied(spark(), path, 0 if behind else days)
-        delete_old_events(lake)
+        delete_old_events(lake.root, lake.settings.events_days)
         if table.source:
             _tidy_ledger(lake.ledger(table), 0 if behind else days)
     now = sum(len(LedgerTable(str(path)).file_uris()) for path in paths)

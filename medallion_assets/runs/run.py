@@ -13,10 +13,11 @@ from medallion_assets.declare.triggers import Timing, timing_of
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, is_of_notebook, table_of_quarantine
 from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.delta.events import Backlog, Work, append_event
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
-from medallion_assets.lake.events import Backlog, Work, append_event, backlog
+from medallion_assets.lake.backlog import backlog
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.quality.conservation import Balance, balance
 from medallion_assets.quality.verdicts import Verdict, verdicts
@@ -97,9 +98,12 @@ def refresh(
             take_away(table, lake)
             version = log.version(lake.path(table))
             # In here: the logs that were read are still at hand.
-            append_event(lake, table, run_id, Work(done, time.monotonic() - started, waited))
+            if done:
+                work = Work(run_id, done, time.monotonic() - started, waited)
+                append_event(lake.root, table.key, lake.path(table), work)
     except Exception as error:
-        append_event(lake, table, run_id, Work((), time.monotonic() - started, waited, error))
+        failed = Work(run_id, (), time.monotonic() - started, waited, error)
+        append_event(lake.root, table.key, lake.path(table), failed)
         raise
     return Refresh(table.key, skipped, tuple(done), version, time.monotonic() - started, run_id)
 

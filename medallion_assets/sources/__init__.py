@@ -4,7 +4,7 @@ from medallion_assets.sources.bad_records import bad_records
 from medallion_assets.sources.copy_into import CopyResult, autoload_to_table, copy_into
 from medallion_assets.sources.create_table import create_table_as
 from medallion_assets.sources.discovery import DiscoveryResult, discover, unseen_files
-from medallion_assets.sources.loaders import LoadResult
+from medallion_assets.sources.load_result import LoadResult
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.statements import sql
 

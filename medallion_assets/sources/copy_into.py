@@ -15,8 +15,9 @@ from medallion_assets.sources.discovery import DiscoveryOptions, unseen_files
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.ledger import COPY_INTO
 from medallion_assets.sources.listing import listing, namer
+from medallion_assets.sources.load_result import LoadResult
 from medallion_assets.sources.load_target import LoadTarget, NamedTable, refuse_other_writers, source_of
-from medallion_assets.sources.loaders import LoadResult, load_new
+from medallion_assets.sources.loaders import load_new
 from medallion_assets.sources.option_names import is_true
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.validate import Validation, validated

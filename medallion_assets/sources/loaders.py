@@ -1,19 +1,19 @@
 """The shared part of the notebook loaders: discover files, stream them from the ledger, report the result."""
 
+import time
 import uuid
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from medallion_assets.delta import log, progress
-from medallion_assets.delta.batches import LANDING, UPSTREAM, Batch, stamp
+from medallion_assets.delta.batches import LANDING, UPSTREAM, Batch, committed_after, stamp
 from medallion_assets.delta.changes import as_commits
 from medallion_assets.delta.comments import commented, comments_of
 from medallion_assets.delta.commit import Transaction, append, commit_nothing, with_metadata
 from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.delta.events import LOAD, Work, append_event
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
 from medallion_assets.delta.rollback import check_format, roll_back, unfinished
@@ -22,7 +22,6 @@ from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.settings import Settings
 from medallion_assets.sources import file_status as outcomes
-from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions, discover
 from medallion_assets.sources.errors import TableLost
@@ -36,6 +35,7 @@ from medallion_assets.sources.load import (
     refuse_new_columns,
 )
 from medallion_assets.sources.load_records import Loaded, look_ahead
+from medallion_assets.sources.load_result import LoadResult, result_of, rows_of_load
 from medallion_assets.sources.load_target import (
     LOADED_FROM,
     LoadTarget,
@@ -68,46 +68,6 @@ def refuse_unsound(place: LoadTarget, checkpoint: Path) -> None:
         ) from error
 
 
-@dataclass(frozen=True)
-class LoadResult:
-    """The result of one call of a notebook loader.
-
-    Attributes:
-        files: Files read.
-        rows_read: Records those files hold, counted outside Spark.
-        rows_loaded: Rows committed to the table.
-        rows_quarantined: Records committed to the quarantine.
-        rows_rescued: Rows loaded with something in the rescued data column.
-        rows_dropped: Malformed records that were dropped, where the source says ``DROPMALFORMED``.
-        files_refused: Files that discovery refused, now or before: links, damaged or changed files.
-        files_missing: Files removed or changed between discovery and reading;
-            loaded once seen again.
-        values_unaccounted: By landing file and column, values that were read and are missing; empty unless
-            the load lost values.
-        path, quarantine, ledger: Where the tables are.
-        version: The table's Delta version afterwards, None where there is none yet.
-    """
-
-    files: int
-    rows_read: int
-    rows_loaded: int
-    rows_quarantined: int
-    rows_rescued: int
-    rows_dropped: int
-    files_refused: int
-    files_missing: int
-    values_unaccounted: dict[str, dict[str, int]]
-    path: Path
-    quarantine: Path
-    ledger: Path
-    version: int | None
-
-    @property
-    def rows_unaccounted(self) -> int:
-        """Records that were read and are missing; 0 unless the load lost records."""
-        return self.rows_read - self.rows_loaded - self.rows_quarantined - self.rows_dropped
-
-
 def load_new(
     place: LoadTarget,
     lease: Path,
@@ -124,11 +84,34 @@ def load_new(
         TableLost: The table is gone, and files are on record as loaded into it.
         DamagedCheckpoint: A file of the stream's checkpoint is empty, cut off or altered.
     """
-    run_id, checkpoint = uuid.uuid4().hex, place.state / "stream"
+    run_id, started = uuid.uuid4().hex, time.monotonic()
     look = look or DiscoveryOptions(settings.settle_seconds, must_exist=True)
+    try:
+        batches = _load_new(place, lease, spark, settings, look, run_id)
+    except Exception as error:
+        failed = Work(run_id, (), time.monotonic() - started, error=error)
+        append_event(settings.lake, place.key, place.path, failed)
+        raise
+    if batches:
+        done = Work(run_id, batches, time.monotonic() - started, kind=LOAD)
+        append_event(settings.lake, place.key, place.path, done)
+    return result_of(place, run_id)
+
+
+def _load_new(
+    place: LoadTarget,
+    lease: Path,
+    spark: SparkSession | None,
+    settings: Settings,
+    look: DiscoveryOptions,
+    run_id: str,
+) -> list[Batch]:
+    """Load what is new under the table's lease, and return the micro-batches."""
+    checkpoint = place.state / "stream"
     check_format(settings.lake)
     with open_to_writers(settings.lake), held(lease, place.key):
         refuse_other_writers(place, settings.lake)
+        before = log.version(place.path)
         register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
         remember(place, lease.with_name(LOADED_FROM))
         refuse_unsound(place, checkpoint)
@@ -143,10 +126,10 @@ def load_new(
                 if session is not spark:
                     # The table may be new, and its name is what one asks for next.
                     name_tables(session, settings.lake)
-            if not any(row["status"] == outcomes.MISSING for row in _rows_of(run_id, place.ledger)):
+            if not any(row["status"] == outcomes.MISSING for row in rows_of_load(run_id, place.ledger)):
                 break
         clean_source(place, settings.lake)
-    return _account(place, run_id)
+        return committed_after(place.path, before)
 
 
 def _is_behind(place: LoadTarget, checkpoint: Path) -> bool:
@@ -254,33 +237,3 @@ def _commit(
         with explain_type_conflicts(rows, place):
             append(rows, place.path, stamped, replace_where=replace_where)
     return {}
-
-
-def _rows_of(run_id: str, ledger: Path) -> list[dict[str, Any]]:
-    return list(outcomes.newest(ledger, f"run_id = '{run_id}'").values())
-
-
-def _account(place: LoadTarget, run_id: str) -> LoadResult:
-    rows = _rows_of(run_id, place.ledger)
-    loaded = [row for row in rows if row["status"] == outcomes.LOADED]
-
-    def total(column: str) -> int:
-        return sum(row[column] or 0 for row in loaded)
-
-    dropped = total("rows_dropped")
-    refused = ledgers.not_loaded(place.ledger) + outcomes.corrupt(place.ledger)
-    return LoadResult(
-        files=len(loaded),
-        rows_read=total("rows_read"),
-        rows_loaded=total("rows_loaded"),
-        rows_quarantined=total("rows_quarantined"),
-        rows_rescued=total("rows_rescued"),
-        rows_dropped=dropped,
-        files_refused=len(refused),
-        files_missing=sum(row["status"] == outcomes.MISSING for row in rows),
-        values_unaccounted=outcomes.unaccounted_values(place.ledger),
-        path=place.path,
-        quarantine=place.quarantine,
-        ledger=place.ledger,
-        version=log.version(place.path),
-    )

@@ -59,7 +59,16 @@ def declared(source: Source) -> StructType:
     Raises:
         SourceError: The text is a type, but no list of columns.
     """
-    return _ddl(source.schema)
+    return _of_files(_ddl(source.schema), source)
+
+
+def _of_files(schema: StructType, source: Source) -> StructType:
+    """Return the schema without the columns the engine fills itself, which Spark's readers have in it.
+
+    A field of such a name in a file goes to the rescued data.
+    """
+    ours = {source.rescued.lower(), source.corrupt_column.lower() if source.malformed == "PERMISSIVE" else ""}
+    return StructType([field for field in schema.fields if field.name.lower() not in ours - {""}])
 
 
 def with_hints(base: StructType, hints: str) -> StructType:
@@ -195,7 +204,7 @@ def _whole(schema: StructType, source: Source, files: Sequence[Entry]) -> Struct
     folders = partition_keys((file.path for file in files), source)
     keys = [key for key in folders if key.lower() not in lower]
     columns = [*schema.fields, *(StructField(key, StringType()) for key in keys)]
-    return with_hints(StructType(columns), source.schema_hints)
+    return _of_files(with_hints(StructType(columns), source.schema_hints), source)
 
 
 def _fixed(source: Source, base: StructType | None) -> StructType | None:
@@ -213,7 +222,8 @@ def _growth(
         return SchemaDiff(fixed)
     if source.schema:
         base = _as_declared_now(source, base)
-    seen = seen_schema(spark, source, sampled(files) if source.evolution in FROZEN else files, staging)
+    sample = sampled(files) if source.evolution in FROZEN else files
+    seen = _of_files(seen_schema(spark, source, sample, staging), source)
     if base is None:
         return grown(StructType(), with_hints(seen, source.schema_hints), max_columns=source.max_columns)
     widening = source.evolution == "addNewColumnsWithTypeWidening"

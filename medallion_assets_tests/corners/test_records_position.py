@@ -15,6 +15,7 @@ from medallion_assets.delta.rollback import FILE, check_format, unfinished
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
 from medallion_assets_tests.corners.history_model import Shop, steps_of
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import chain, json_lines, order, orders_and_sales, totals_file
 
 KEY = "shop/silver/sales"
@@ -149,7 +150,7 @@ def test_a_table_goes_on_below_foreign_commits_with_nothing_beside_it(drop, refr
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("died_at", [1, 2, 3, 4])
+@pytest.mark.parametrize("died_at", [1, seldom(2), 3, seldom(4)])
 def test_a_batch_that_died_is_taken_again_whole_also_by_other_rules_and_without_a_sidecar(
     lakehouse_here, lake, drop, rows_of, died_at
 ):

@@ -15,6 +15,7 @@ from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.run import run_tables
 from medallion_assets.sources.quarantine import OPEN
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import ABOVE_ZERO, json_lines
 
 pytestmark = pytest.mark.spark
@@ -220,7 +221,7 @@ def test_a_correction_that_only_takes_rows_away_is_a_run_that_is_well(lakehouse)
     assert not [words for words in told if " of -" in words], told
 
 
-@pytest.mark.parametrize("fails", ["rule", "query"])
+@pytest.mark.parametrize("fails", [seldom("rule"), "query"])
 def test_rows_whose_maps_have_numbers_and_times_as_keys_are_repaired_and_recomputed(lakehouse, fails):
     made = Pipeline(f"meters_{fails}")
     landing = made.landing("ticks", format="parquet", allow_overwrites="replace")

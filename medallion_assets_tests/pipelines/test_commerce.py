@@ -202,6 +202,7 @@ def forget_the_last_commit(lake):
             (commits / f".{max(numbers)}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.thorough
 def test_a_run_killed_before_its_checkpoints_commit_equals_an_undisturbed_one(lake, run, spark, tmp_path):
     from medallion_assets.declare.pipeline import chosen
     from medallion_assets.lake.paths import Lake

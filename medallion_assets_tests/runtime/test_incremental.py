@@ -16,10 +16,12 @@ from medallion_assets.runs.run import refresh
 from medallion_assets.runtime.query_checks import STREAM, reaches_others
 from medallion_assets.session.frames import frame_of
 from medallion_assets.simulators import land
+from medallion_assets_tests.examples import FACTOR, seldom
 from medallion_assets_tests.shop import json_lines
 
 pytestmark = pytest.mark.spark
-INCREMENTS = 10
+INCREMENTS = 10 if FACTOR > 1 else 6
+"""The last ones with ``make thorough``."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +123,8 @@ def correct(file, chance, of):
     file.write_text(json_lines(*kept))
 
 
-@pytest.mark.parametrize(
-    "domain", [d if d == "health" else pytest.param(d, marks=pytest.mark.thorough) for d in DOMAINS]
-)
-def test_both_forms_are_equal_on_real_records_after_each_of_ten_increments(lake, spark, lines_of, domain):
+@pytest.mark.parametrize("domain", [d if d == "health" else seldom(d) for d in DOMAINS])
+def test_both_forms_are_equal_on_real_records_after_each_increment(lake, spark, lines_of, domain):
     chance, tables, real = random.Random(3), chain(domain), lines_of(domain)
     landing = lake.settings.landing / "ward/recordings"
     landing.mkdir(parents=True)

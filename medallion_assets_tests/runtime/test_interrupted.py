@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Layout, Pipeline, expect, keep_changes, static, stream
 from medallion_assets.runs.run import refresh
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.runtime import by_hand
 from medallion_assets_tests.shop import json_lines
 
@@ -199,13 +200,11 @@ def landed(landings, zone):
     return [record for records in files.values() for record in records]
 
 
-IN_CI = ("a horizon", "a layout", "two streams", "snapshots")
+IN_CI = ("a layout", "two streams")
 """Those no other test interrupts; the rest with ``make thorough``."""
 
 
-@pytest.mark.parametrize(
-    "shape", [s if s in IN_CI else pytest.param(s, marks=pytest.mark.thorough) for s in SHAPES]
-)
+@pytest.mark.parametrize("shape", [s if s in IN_CI else seldom(s) for s in SHAPES])
 def test_after_a_death_between_the_two_commits_the_files_alone_say_what_stands(
     lakehouse, medallion_spark, shape
 ):

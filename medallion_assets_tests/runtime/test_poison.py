@@ -10,6 +10,7 @@ from medallion_assets.declare.errors import RefreshFailed
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark
@@ -43,7 +44,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["rows with keys", seldom("rows"), seldom("history")])
 def test_the_poison_is_held_alone_and_named_and_comes_through_mended(
     do, drop, refreshed, rows_of, lake, spark, shape
 ):

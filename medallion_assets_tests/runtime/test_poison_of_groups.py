@@ -10,6 +10,7 @@ from medallion_assets.quality.conservation import balance
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
 from medallion_assets.runs.run import refresh
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import json_lines, orders_of
 
 pytestmark = pytest.mark.spark
@@ -68,9 +69,7 @@ IN_CI = ("windows", "merged")
 """One whose state Spark keeps, one whose groups we do; the rest with ``make thorough``."""
 
 
-@pytest.mark.parametrize(
-    "shape", [s if s in IN_CI else pytest.param(s, marks=pytest.mark.thorough) for s in SHAPES]
-)
+@pytest.mark.parametrize("shape", [s if s in IN_CI else seldom(s) for s in SHAPES])
 def test_groups_are_those_of_the_rows_the_query_takes(drop, refreshed, rows_of, lake, spark, shape):
     tables = shop_with(*SHAPES[shape])
     drop("shop/orders", "a.json", lines((1, "a", "5"), (2, "a", "7"), (3, "b", "1")))
@@ -93,7 +92,8 @@ def test_groups_are_those_of_the_rows_the_query_takes(drop, refreshed, rows_of, 
 
 
 @pytest.mark.parametrize(
-    ("shape", "commit"), [("complete", 2), ("complete", 3), ("merged", 1), ("merged", 2)]
+    ("shape", "commit"),
+    [("complete", 2), seldom("complete", 3), ("merged", 1), seldom("merged", 2)],
 )
 def test_a_death_while_poison_is_set_aside_loses_and_doubles_nothing(
     do, drop, refreshed, rows_of, lake, spark, lakehouse_here, shape, commit

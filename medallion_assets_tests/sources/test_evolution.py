@@ -12,6 +12,7 @@ import pytest
 
 from medallion_assets.sources.errors import NewColumns
 from medallion_assets.sources.schema_versions import versions
+from medallion_assets_tests.examples import seldom
 
 pytestmark = pytest.mark.spark
 PAGE = Path("docs/evolution.md")
@@ -91,8 +92,13 @@ def table():
     return {}
 
 
-@pytest.mark.parametrize("source_format", CHANGES)
-@pytest.mark.parametrize("mode", MODES)
+EACH = [(mode, source_format) for source_format in CHANGES for mode in MODES]
+IN_CI = {(mode, "json") for mode in MODES} | {("addNewColumnsWithTypeWidening", "parquet"), ("rescue", "csv")}
+
+
+@pytest.mark.parametrize(
+    ("mode", "source_format"), [case if case in IN_CI else seldom(*case) for case in EACH]
+)
 def test_each_change_has_one_outcome_in_each_mode(mode, source_format, landed, autoload, rows, table):
     options = {"infer_column_types": True, "schema_evolution_mode": mode}
     numbers = {change: 10 + i for i, change in enumerate(CHANGES[source_format])}
@@ -127,15 +133,12 @@ def test_each_change_has_one_outcome_in_each_mode(mode, source_format, landed, a
 
 
 def test_the_docs_page_is_what_the_tests_saw(table):
-    if len(table) < sum(len(c) for c in CHANGES.values()) * len(MODES):
-        pytest.skip("the whole truth table was not run")
     lines = [f"| {f} | {c} | `{m}` | {' | '.join(table[m, f, c])} |"
-             for f in CHANGES for c in CHANGES[f] for m in MODES]  # fmt: skip
-    head = "| format | change | mode | the row | the columns | the run |\n|---|---|---|---|---|---|\n"
-    made = head + "\n".join(lines) + "\n"
-    if made not in PAGE.read_text():
-        MADE.write_text(made)
-    assert made in PAGE.read_text(), f"{PAGE} is not what was seen; the new table is {MADE}"
+             for f in CHANGES for c in CHANGES[f] for m in MODES if (m, f, c) in table]  # fmt: skip
+    new = [line for line in lines if line not in PAGE.read_text().splitlines()]
+    if new:
+        MADE.write_text("\n".join(lines))
+    assert not new, f"{PAGE} is not what was seen; the lines are in {MADE}"
 
 
 NARROW = {"s": pa.int16(), "i": pa.int32(), "f": pa.float32(), "d": pa.decimal128(9, 2), "t": pa.date32()}

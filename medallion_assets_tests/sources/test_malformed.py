@@ -136,6 +136,20 @@ def test_permissive_keeps_the_record_in_the_table(landed, autoload, rows):
     assert (result.rows_loaded, result.rows_quarantined) == (3, 0)
 
 
+@pytest.mark.parametrize("declared", [
+    {"schema": "a BIGINT, _rescued_data STRING, broken STRING"},
+    {"schemaHints": "a BIGINT, broken STRING"},
+])  # fmt: skip
+def test_a_field_named_like_the_column_of_broken_records_is_rescued(landed, autoload, rows, declared):
+    text = '{"a":1,"broken":"mine"}\nno object\n'
+    result = autoload(
+        landed(a__json=text), "json", malformed="PERMISSIVE", corrupt_column="broken", **declared
+    )
+    kept = {r["a"]: (r["broken"], r["_rescued_data"]) for r in rows(result)}
+    assert kept == {1: (None, '{"broken":"mine","_file_path":"a.json"}'), None: ("no object", None)}
+    assert result.values_unaccounted == {}
+
+
 def test_dropmalformed_lets_it_go_and_counts_it(landed, autoload):
     result = autoload(landed(a__json=BROKEN), "json", malformed="DROPMALFORMED")
     assert (result.rows_loaded, result.rows_dropped, result.rows_unaccounted) == (2, 1, 0)
@@ -154,7 +168,8 @@ def test_a_bad_records_path_has_a_folder_for_each_batch_beside_the_corrupt_colum
     folder = landed(a__csv=f"{people}1,2023-01-03\n2,NOT_A_DATE\n", b__csv=f"{people}3,2023-02-30\n4\n",
                     c__csv=f"{people}5,2023-01-05\n", d__csv=f"{people}6,soon\n")  # fmt: skip
     options = {"malformed": "PERMISSIVE", "bad_records_path": str(tmp_path / "bad")}
-    schema = "customer_id STRING, registration_date DATE"
+    # The column of what is broken is in the schema, as Spark's own reader wants it.
+    schema = "customer_id STRING, registration_date DATE, _corrupt_record STRING"
     result = autoload(folder, "csv", schema=schema, max_files_per_trigger=1, **options)
     wrong = ["2,NOT_A_DATE", "3,2023-02-30", "4", "6,soon"]
     assert sorted(r["_corrupt_record"] for r in rows(result) if r["_corrupt_record"]) == wrong
