@@ -86,6 +86,9 @@ def text_of(value):
     if isinstance(value, (list, tuple)):
         pairs = [v for v in value if isinstance(v, tuple)]
         return text_of({str(k): v for k, v in pairs}) if pairs else json.dumps([text_of(v) for v in value])
+    if isinstance(value, bool):
+        # As Spark and JSON write it: a column may be a string for another file's sake.
+        return str(value).lower()
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, (dt.datetime, dt.time)):
