@@ -12,8 +12,8 @@ from medallion_assets_tests.rooms import HOUSE, imports, room
 
 DAGSTER_ROOMS = {"definitions", "orchestration"}
 ROOMS = (
-    "settings",
     "storage",
+    "settings",
     "session",
     "delta",
     "sources",
@@ -28,7 +28,7 @@ ROOMS = (
     "reports",
 )
 """The rooms from the ground up: a room imports only from those before it."""
-APART = {"pipelines": set(), "simulators": set(), "project": {"declare", "settings"}}
+APART = {"pipelines": set(), "simulators": {"storage"}, "project": {"declare", "settings"}}
 """Rooms beside the engine: the only other rooms each may import from."""
 
 

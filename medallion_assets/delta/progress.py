@@ -6,6 +6,7 @@ import zlib
 from pathlib import Path
 
 from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.storage import ObjectPath, remove_tree
 
 
 def committed_position(checkpoint: Path) -> int:
@@ -105,13 +106,28 @@ def query_id(checkpoint: Path) -> str:
 
 
 def forget(checkpoint: Path) -> None:
-    """Drop a checkpoint."""
-    if checkpoint.exists():
+    """Drop a checkpoint; the caller holds the lease of its table."""
+    if isinstance(checkpoint, ObjectPath):
+        # Without renames, a mark says that what is left of it counts for nothing until it is gone.
+        _mark_of(checkpoint).write_bytes(b"")
+        remove_tree(checkpoint)
+        _mark_of(checkpoint).unlink(missing_ok=True)
+    elif checkpoint.exists():
         # One rename: a checkpoint half deleted would start in its middle.
         aside = checkpoint.with_name(f"{checkpoint.name}.old")
         shutil.rmtree(aside, ignore_errors=True)
         checkpoint.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def finish_forgetting(checkpoint: Path) -> None:
+    """Drop the rest of a checkpoint in an object store whose dropping was cut off."""
+    if isinstance(checkpoint, ObjectPath) and _mark_of(checkpoint).exists():
+        forget(checkpoint)
+
+
+def _mark_of(checkpoint: Path) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}.forgotten")
 
 
 CHECKSUMS = b"crc\0"

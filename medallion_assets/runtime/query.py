@@ -51,6 +51,7 @@ from medallion_assets.runtime.static_changes import is_behind, take_statics
 from medallion_assets.runtime.write import Context
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
+from medallion_assets.storage import ObjectPath
 
 CLOSING = 1000
 """An upper bound for the micro-batches that only close windows after one upstream version."""
@@ -240,7 +241,7 @@ class StreamRun:
 def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> Iterator[None]:
     """Start the stream with a new checkpoint where the old one cannot be used.
 
-    A rebuild that does not reach its first commit leaves the old one as it was.
+    A rebuild that does not reach its first commit leaves the old one as it was, on a local disk.
     """
     checkpoint = lake.state(table, "checkpoint")
     if not rebuild:
@@ -249,18 +250,21 @@ def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> I
         yield
         return
     kept = checkpoint.with_name("checkpoint.kept")
-    progress.forget(kept)
-    if checkpoint.exists():
+    # Where there are no renames nothing is put aside: the run after a rebuild that failed rebuilds again.
+    renames = not isinstance(checkpoint, ObjectPath)
+    progress.forget(kept if renames else checkpoint)
+    if renames and checkpoint.exists():
         checkpoint.rename(kept)
     try:
         yield
     except BaseException:
         if epoch(table, lake) < in_epoch:
             progress.forget(checkpoint)
-            if kept.exists():
+            if renames and kept.exists():
                 kept.rename(checkpoint)
         raise
-    progress.forget(kept)
+    if renames:
+        progress.forget(kept)
 
 
 def _closing(checkpoint: Path, number: int) -> int:

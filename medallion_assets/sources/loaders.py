@@ -131,6 +131,7 @@ def load_new(
         refuse_other_writers(place, settings.lake)
         register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
         remember(place, lease.with_name(LOADED_FROM))
+        progress.finish_forgetting(checkpoint)
         refuse_unsound(place, checkpoint)
         catch_up(place)
         chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None
