@@ -172,7 +172,7 @@ def stop_streams(lake: Lake, streams: Sequence[RunningStream], wait_seconds: flo
 def _recorded(lake: Lake) -> Iterator[tuple[Path, RunningStream]]:
     for found in storage_of(str(lake.root)).list(str(lake.root / STREAMS)):
         file = path_of(found.path) / "stream.json"
-        if file.exists():
+        if storage_of(str(file)).stat(str(file)):
             yield file.parent, _read(file)
 
 
@@ -203,17 +203,17 @@ def _on_record(
     try:
         yield place
     finally:
-        (place / "stream.json").unlink(missing_ok=True)
+        storage_of(str(place)).delete(str(place / "stream.json"))
         apart.run(lease.__exit__, None, None, None)
         _strike_off(place)
 
 
 def _strike_off(place: Path) -> None:
     for name in ("stream.json", ASKED):
-        (place / name).unlink(missing_ok=True)
+        storage_of(str(place)).delete(str(place / name))
 
 
 def _is_over(place: Path, stop: threading.Event) -> bool:
-    if not stop.is_set() and (place / ASKED).exists():
+    if not stop.is_set() and storage_of(str(place)).stat(str(place / ASKED)):
         stop.set()
     return stop.is_set()

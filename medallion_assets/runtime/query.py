@@ -51,7 +51,6 @@ from medallion_assets.runtime.static_changes import is_behind, take_statics
 from medallion_assets.runtime.write import Context
 from medallion_assets.session.catalog import name_tables
 from medallion_assets.sources.load_records import look_ahead
-from medallion_assets.storage import ObjectPath
 
 CLOSING = 1000
 """An upper bound for the micro-batches that only close windows after one upstream version."""
@@ -249,22 +248,14 @@ def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> I
             progress.forget(checkpoint)
         yield
         return
-    kept = checkpoint.with_name("checkpoint.kept")
-    # Where there are no renames nothing is put aside: the run after a rebuild that failed rebuilds again.
-    renames = not isinstance(checkpoint, ObjectPath)
-    progress.forget(kept if renames else checkpoint)
-    if renames and checkpoint.exists():
-        checkpoint.rename(kept)
+    kept = progress.put_aside(checkpoint)
     try:
         yield
     except BaseException:
         if epoch(table, lake) < in_epoch:
-            progress.forget(checkpoint)
-            if renames and kept.exists():
-                kept.rename(checkpoint)
+            progress.put_back(kept, checkpoint)
         raise
-    if renames:
-        progress.forget(kept)
+    progress.forget(kept)
 
 
 def _closing(checkpoint: Path, number: int) -> int:
