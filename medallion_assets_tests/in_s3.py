@@ -1,6 +1,6 @@
 """Work on a chain of tables in S3 and on the same chain on a disk; say where they differ.
 
-    python -m medallion_assets_tests.in_s3 s3://BUCKET/PREFIX FOLDER
+    python -m medallion_assets_tests.in_s3 s3://BUCKET/PREFIX FOLDER deaths|verbs
 
 A process of its own: a session reads S3 only where it was started for a lake there. The last line is JSON:
 for each step, the tables that differ.
@@ -51,10 +51,38 @@ def lose_checkpoints_half_way(lake, tables):
         progress.remove_tree = whole
 
 
-def main(prefix, folder):
+def deaths(houses, tables, compare):
+    """Checkpoints that were half deleted, and a death before the last commit of each table's batch."""
+    (there, here), (orders, sales, totals) = houses, tables
+    lose_checkpoints_half_way(there.lake, tables)
+    lands(houses, 2, 3, -4)
+    here.run(*tables)
+    for table, commit in ((orders, 2), (sales, 2), (totals, 1)):
+        with there.crash_at(commit, "before"):
+            there.run(table)
+        there.run(table)
+    compare("checkpoints lost half way, and deaths between two commits")
+
+
+def verbs(houses, tables, compare):
+    """A full refresh, and a replay with a fix; the tables downstream follow."""
+    _, sales, _ = tables
+    for house in houses:
+        done = VERBS["full_refresh"](sales, house.lake, house._spark, VerbRequest())
+        assert done.well, done.does
+        chosen = QuarantineFilter(rules=("above_zero",))
+        assert replay(sales, house.lake, house._spark(), chosen, fix="total = 1").written == 1
+        house.run(*tables)
+        house.assert_conserved(*tables)
+    compare("full refresh and replay")
+    name_tables(houses[0]._spark(), houses[0].lake.root)
+    assert houses[0]._spark().table("shop.silver.sales").count() == 3
+
+
+def main(prefix, folder, work):
     spark = start_session(Settings(lake=prefix, spark_conf=OF_FEW_ROWS).resolved())
-    tables = orders, sales, totals = chain()
-    there, here = houses = [Lakehouse(place, lambda: spark) for place in (path_of(prefix), Path(folder))]
+    tables = chain()
+    houses = [Lakehouse(place, lambda: spark) for place in (path_of(prefix), Path(folder))]
     found = {}
 
     def compare(step):
@@ -65,27 +93,9 @@ def main(prefix, folder):
         house.run(*tables)
     compare("first load")
 
-    lose_checkpoints_half_way(there.lake, tables)
-    lands(houses, 2, 3, -4)
-    here.run(*tables)
-    for table, commit in ((orders, 2), (sales, 2), (totals, 1)):
-        with there.crash_at(commit, "before"):
-            there.run(table)
-        there.run(table)
-    compare("checkpoints lost half way, and deaths between two commits")
-
-    for house in houses:
-        done = VERBS["full_refresh"](sales, house.lake, lambda: spark, VerbRequest())
-        assert done.well, done.does
-        done = replay(sales, house.lake, spark, QuarantineFilter(rules=("above_zero",)), fix="total = 1")
-        assert done.written == 2, done
-        house.run(*tables)
-        house.assert_conserved(*tables)
-    compare("full refresh and replay")
-    name_tables(spark, there.lake.root)
-    found["rows by name"] = spark.table("shop.silver.sales").count()
+    {"deaths": deaths, "verbs": verbs}[work](houses, tables, compare)
     sys.stdout.write(f"{json.dumps(found)}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])
