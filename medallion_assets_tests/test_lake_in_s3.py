@@ -10,15 +10,17 @@ import pytest
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
-from medallion_assets.delta.errors import UnfitStore
+from medallion_assets.delta import log
+from medallion_assets.delta.errors import DamagedTable, UnfitStore
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.lake import paths
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import refresh
+from medallion_assets.session import start_session
 from medallion_assets.session.java import S3_JARS
-from medallion_assets.session.object_store import s3_options
+from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
 from medallion_assets.settings import Settings, current_settings
-from medallion_assets.storage import ObjectPath, path_of, relative, remove_tree, resolved
+from medallion_assets.storage import ObjectPath, StorageUnreachable, path_of, relative, remove_tree, resolved
 from medallion_assets.storage.lease import TableBusy, held
 from medallion_assets.storage.objects import ObjectStorage
 from medallion_assets_tests.shop import chain
@@ -199,3 +201,23 @@ def test_spark_is_given_the_store_of_the_environment_and_no_credentials(environm
     found = s3_options(environment | secret)
     assert {f"spark.hadoop.fs.s3a.{name}": value for name, value in options.items()}.items() <= found.items()
     assert not {"id", "secret"} & {*found.values()}
+
+
+def test_a_lake_in_s3_is_refused_on_a_cluster_which_would_not_find_the_files_of_a_batch():
+    settings = Settings(lake="s3://bucket/lake", spark_master="spark://host:7077")
+    with pytest.raises(NeedsLocalMaster, match=r"s3://bucket/lake.*'spark://host:7077'.*local\[\*\]"):
+        start_session(settings)
+
+
+def test_a_store_that_does_not_answer_is_told_as_that_and_not_as_a_damaged_table(lake, monkeypatch):
+    path = lake.root / "shop/bronze/orders"
+    (path / "_delta_log/00000000000000000000.json").write_text("{}")
+    with pytest.raises(DamagedTable, match="cannot be opened"):
+        log.opened(path)
+
+    def silent(*_):
+        raise StorageUnreachable("s3://... could not be reached")
+
+    monkeypatch.setattr(ObjectStorage, "stat", silent)
+    with pytest.raises(StorageUnreachable):
+        log.opened(path)

@@ -148,7 +148,7 @@ def failure_text(table: Table, lake: Lake, error: BaseException) -> str:
         file.write_text(f"{text}\n\n" + "\n".join(_trace(cause) for cause in causes), encoding="utf-8")
         for old in sorted(file.parent.glob("*.txt"))[:-KEPT_TRACES]:
             old.unlink(missing_ok=True)
-    except OSError:
+    except (OSError, StorageUnreachable):
         # A full disk is often why the run failed; the paragraph matters more than the trace.
         return text
     return f"{text} Trace: {file}"

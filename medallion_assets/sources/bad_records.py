@@ -51,14 +51,15 @@ def bad_records(folder: str | Path, spark: SparkSession | None = None) -> DataFr
         ``path`` (the landing file), ``record`` (its text), ``reason`` and ``batch`` (the batch's folder), all
         STRING.
     """
-    settings, storage = current_settings(), storage_of(str(folder))
+    settings = current_settings()
     session = spark or start_session(settings)
     lake = storage_of(str(settings.lake)).list(str(settings.lake))
     pipelines = [path_of(each.path) for each in lake if each.kind == port.FOLDER]
     # An absolute folder stays what it is, whatever it is joined to.
     places = {str(place / folder) for place in (Path.cwd(), *pipelines)}
-    batches = [f"{batch.path}/{FOLDER}" for place in sorted(places) for batch in storage.list(place)]
-    written = [no_pattern(path) for path in batches if storage.stat(path)]
+    found = (batch.path for place in sorted(places) for batch in storage_of(place).list(place))
+    batches = [f"{path}/{FOLDER}" for path in found]
+    written = [no_pattern(path) for path in batches if storage_of(path).stat(path)]
     if not written:
         return frame_of(session, [], f"{COLUMNS}, batch STRING")
     read = session.read.schema(COLUMNS).json(written)
