@@ -15,9 +15,9 @@ class NeedsLocalMaster(RuntimeError):
         """Name the lake and the master."""
         super().__init__(
             f"the lake {lake} cannot be run on the Spark master {master!r}: batches of landing files are "
-            "prepared on this machine's disk, where executors of a cluster do not find them. Nothing was read "
-            "or written: set MEDALLION_SPARK_MASTER to local[*], or keep the lake on a disk that all machines "
-            "mount."
+            "prepared on this machine's disk, where executors of a cluster do not find them. Nothing was "
+            "read or written: set MEDALLION_SPARK_MASTER to local[*], or keep the lake on a disk that all "
+            "machines mount."
         )
 
 
