@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from medallion_assets.sources.errors import BatchRefused
+from medallion_assets.storage import ObjectPath
 
 
 class Crashed(BatchRefused):
@@ -23,7 +24,7 @@ class Lakehouse:
     """A lake, its landing zones and what a test does to them."""
 
     def __init__(self, folder: Path, spark: Any) -> None:
-        """Take an empty folder and what gives the session."""
+        """Take an empty folder, or prefix in S3, and what gives the session."""
         from medallion_assets.lake.paths import Lake
         from medallion_assets.settings import Settings
 
@@ -33,6 +34,9 @@ class Lakehouse:
     def land(self, zone: str, name: str, content: str | bytes) -> Path:
         """Put a file into a landing zone, ``land("shop/orders", "a.json", text)``; gives its path."""
         target = self.lake.settings.landing / zone / name
+        if isinstance(target, ObjectPath):
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+            return target
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}")
         draft.write_bytes(content if isinstance(content, bytes) else content.encode())

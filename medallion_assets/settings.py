@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from medallion_assets.storage import is_object, path_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,6 +19,16 @@ else:
 FOLDERS = ("lake", "landing", "cache")
 USERS = "_users"
 """The folder of the lake, and of landing, that holds a folder for each user; no pipeline has this name."""
+TAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    "lake": (("s3://",), "lakes are local or mounted folders, or prefixes of a bucket as s3://bucket/prefix"),
+    "landing": (
+        ("s3://", "gs://", "az://", "abfs://", "abfss://", "memory://"),
+        "landing zones are local or mounted folders, or prefixes as s3://, gs:// or abfss:// with a bucket",
+    ),
+    "cache": ((), "the cache is a local folder"),
+}
+"""By setting, the addresses in an object store that it may have, and what to say of others."""
+
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """How an address that is no path begins, as ``s3://`` does."""
 
@@ -35,9 +47,13 @@ class Settings(BaseSettings):
         default="", description="Module that has the project's pipelines, as package.module."
     )
     lake: Path = Field(
-        default=Path("lake"), description="Folder that holds every table, ledger and checkpoint."
+        default=Path("lake"),
+        description="Folder, or s3:// address, that holds every table, ledger and checkpoint.",
     )
-    landing: Path = Field(default=Path("landing"), description="Folder that holds the landing zones.")
+    landing: Path = Field(
+        default=Path("landing"),
+        description="Folder, or address in an object store, that holds the landing zones.",
+    )
     user_schema: str = Field(
         default="", description="A user's name: their tables and landing zones are apart from all others'."
     )
@@ -75,12 +91,16 @@ class Settings(BaseSettings):
 
     @field_validator(*FOLDERS, mode="before")
     @classmethod
-    def _is_a_folder(cls, value: Any) -> Any:
-        if scheme := SCHEME.match(str(value)):
-            raise ValueError(
-                f"{value} is a {scheme[1]}: address, and lakes and landing zones are local or mounted folders"
-            )
-        return value
+    def _is_a_folder(cls, value: Any, info: ValidationInfo) -> Any:
+        # Spark, deltalake and the storage port all know this one of the two names of a bucket.
+        text = re.sub("^s3a://", "s3://", str(value))
+        scheme = SCHEME.match(text)
+        if not scheme:
+            return value
+        takes, which = TAKES[str(info.field_name)]
+        if not is_object(text) or not text.startswith(takes):
+            raise ValueError(f"{value} is a {scheme[1]}: address, and {which}")
+        return path_of(text.rstrip("/"))
 
     @field_validator("user_schema")
     @classmethod
@@ -149,5 +169,6 @@ class _ProjectSettings(PydanticBaseSettingsSource):
         folder = project_folder()
         table = (_project_table(folder) or {}) if folder else {}
         return {
-            k: str(folder / Path(v).expanduser()) if folder and k in FOLDERS else v for k, v in table.items()
+            k: str(folder / Path(v).expanduser()) if folder and k in FOLDERS and not SCHEME.match(v) else v
+            for k, v in table.items()
         }

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import uuid
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,26 @@ def lake(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
     monkeypatch.setenv("MEDALLION_LANDING", str(tmp_path / "landing"))
     return Lake(Settings().resolved())
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The address of a bucket on a server that speaks S3's protocol."""
+    server = pytest.importorskip("moto.server", reason="moto[s3] and flask are not installed")
+    boto3 = pytest.importorskip("boto3", reason="moto[s3] is not installed")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    running.start()
+    host, port = running.get_host_and_port()
+    settings = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ALLOW_HTTP": "true",
+                "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",
+                "AWS_SECRET_ACCESS_KEY": "test"}  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        bucket = f"bucket-{uuid.uuid4().hex[:12]}"
+        boto3.client("s3", endpoint_url=settings["AWS_ENDPOINT_URL"]).create_bucket(Bucket=bucket)
+        yield f"s3://{bucket}"
+    running.stop()
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from medallion_assets_tests.rooms import HOUSE, imports, room
 
 DAGSTER_ROOMS = {"definitions", "orchestration"}
 ROOMS = (
-    "settings",
     "storage",
+    "settings",
     "session",
     "delta",
     "sources",
@@ -28,7 +28,7 @@ ROOMS = (
     "reports",
 )
 """The rooms from the ground up: a room imports only from those before it."""
-APART = {"pipelines": set(), "simulators": set(), "project": {"declare", "settings"}}
+APART = {"pipelines": set(), "simulators": {"storage"}, "project": {"declare", "settings"}}
 """Rooms beside the engine: the only other rooms each may import from."""
 
 
@@ -116,29 +116,28 @@ OF_FOLDERS = {
 
 TOUCH_FILES = {
     "storage/local.py": "the local implementation of the port",
+    "storage/paths.py": "the path of a lake in an object store, and what local lakes do in its place",
     "storage/copies.py": "copies of objects on the local disk, for as long as they are read",
     "storage/lease.py": "the lock of the operating system, and which file it is on",
     "session/start.py": "the archive of Java classes beside the jars, on the machine Spark runs on",
     "session/java.py": "the jars themselves",
-    "session/catalog.py": "lists the tables of a local lake",
+    "session/catalog.py": "lists the tables of a lake",
     "cli/running.py": "writes the files of a new project",
     "pytest_plugin.py": "drops files into the landing zone of a test, on a local disk",
     "delta/log.py": "copies a table that deltalake cannot read to a folder of its own, for one query",
-    "delta/progress.py": "checks and moves Spark's checkpoint, which lies in a local lake",
-    "delta/rollback.py": "the format file of a local lake",
-    "lake/loaded.py": "finds the notes of loads in a local lake",
-    "lake/staging.py": "the staging tables of a local lake",
-    "operations/doctor.py": "the age and size of a local lake's logs and state",
-    "operations/reset.py": "removes the folders of a local lake and of its landing zone",
-    "replay/replay.py": "a sidecar of a local lake",
-    "runtime/failures.py": "writes traces to files of a local lake, and deletes old ones",
-    "runtime/query.py": "moves Spark's checkpoint aside in a local lake",
-    "sources/create_table.py": "removes the folders of a dropped table from a local lake",
+    "delta/progress.py": "checks and moves Spark's checkpoint, and drops one in an object store",
+    "delta/rollback.py": "the format file of a lake",
+    "lake/loaded.py": "finds the notes of loads in a lake",
+    "operations/doctor.py": "the age and size of a lake's logs and state",
+    "operations/reset.py": "removes the folders of a lake and of its landing zone",
+    "replay/replay.py": "a sidecar of a lake",
+    "runtime/failures.py": "writes traces to files of a lake, and deletes old ones",
+    "sources/create_table.py": "removes the folders of a dropped table from a lake",
     "sources/staging.py": "stand-ins for files whose names Spark takes for patterns, on the local disk",
     "sources/fetched.py": "removes the copies of a batch's objects",
     "sources/load_records.py": "schema versions copied aside while a batch is only tried",
-    "sources/schema_versions.py": "schema versions beside a local lake",
-    "sources/cleaning.py": "registrations of readers in a local lake",
+    "sources/schema_versions.py": "schema versions beside a lake",
+    "sources/cleaning.py": "registrations of readers in a lake",
     "sources/formats/parsed_files.py": "parsed records on the local disk, for one batch",
 }
 """The files that do so without the storage port, each with the reason. A row may go; none may come."""

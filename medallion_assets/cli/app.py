@@ -1,7 +1,6 @@
 """The command line's root, and the commands that show tables and files or land simulated ones."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -24,6 +23,7 @@ from medallion_assets.reports import (
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import NamedTable
+from medallion_assets.storage import path_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
 USAGE_ERROR = 2
@@ -74,7 +74,7 @@ def tables_at(names: list[str], every: bool = False) -> list[tuple[Table, Lake]]
 
 def _key_of(name: str) -> str:
     """Return the key of a table by its name in the lake, bare or whole, or by its path; empty for none."""
-    path, lake = Path(name), the_lake().root
+    path, lake = path_of(name), the_lake().root
     named = path.relative_to(lake).as_posix() if path.is_relative_to(lake) else name
     try:
         return NamedTable.of(named.replace("/", ".")).key

@@ -131,11 +131,11 @@ def cleanup(
 ) -> None:
     """Remove what the runs and loads of this lake made, and nothing else; without --yes only list it."""
     from medallion_assets.operations.reset import cleanup as remove
-    from medallion_assets.storage.lease import TableBusy
+    from medallion_assets.storage.lease import NoSoleUse, TableBusy
 
     try:
         found = remove(the_lake(), yes=yes, landing=landing)
-    except TableBusy as error:
+    except (TableBusy, NoSoleUse) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
     show_resources("Removed" if yes else "Would be removed, with --yes,", found)

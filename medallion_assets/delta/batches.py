@@ -13,7 +13,7 @@ from typing import Any
 from medallion_assets.delta import log
 from medallion_assets.delta.changes import rows_written
 from medallion_assets.delta.commit import BEFORE, Transaction
-from medallion_assets.storage.locations import LOCAL
+from medallion_assets.storage import storage_of
 
 FLOWS, FLOW = "flows", "flow"
 REPROCESSED = "reprocessed"
@@ -232,7 +232,7 @@ def _filled(metadata: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, d
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file so that a reader sees the old one or the new one, whole."""
-    LOCAL.put(str(file), json.dumps(content, indent=1).encode())
+    storage_of(str(file)).put(str(file), json.dumps(content, indent=1).encode())
 
 
 def read_json(file: Path) -> dict[str, Any] | None:

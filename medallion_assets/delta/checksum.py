@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medallion_assets.delta import log
+from medallion_assets.storage import ObjectPath
 
 LONGEST_WALK = 50
 """The largest number of versions without a checksum to go back."""
@@ -75,6 +76,9 @@ def _read(path: Path, version: int) -> dict[str, Any] | None:
 
 def _write(path: Path, version: int, content: dict[str, Any]) -> None:
     # One line: Spark reads no further. A reader sees none or the whole file.
+    if isinstance(path, ObjectPath):
+        _file(path, version).write_text(json.dumps(content), "utf-8")
+        return
     draft = _file(path, version).with_suffix(".draft")
     draft.write_text(json.dumps(content), "utf-8")
     draft.replace(_file(path, version))

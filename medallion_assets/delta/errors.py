@@ -42,3 +42,15 @@ class LakeFormatUnknown(RuntimeError):
             f"the lake at {root} has tables and {what}, while this release reads and writes format {known}; "
             "nothing was read or written: use the release that wrote it, or an empty folder and run again."
         )
+
+
+class UnfitStore(RuntimeError):
+    """An object store cannot hold a lake; nothing was written."""
+
+    def __init__(self, root: Path) -> None:
+        """Name the lake and what its store lacks."""
+        super().__init__(
+            f"the lake at {root} cannot be kept in this object store: it wrote an object over another one "
+            "although it was asked to create it only where there is none (If-None-Match), so that two runs "
+            "could write one table at once. Nothing is left there: use a store that does, or a local folder."
+        )

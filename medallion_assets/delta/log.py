@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
 from medallion_assets.delta.errors import DamagedTable, UnusablePath
+from medallion_assets.storage import ObjectPath, for_reader
 
 UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]|^\x00-\x1f]")
 """Characters in a path: ``deltalake`` 1.6 decodes the first twice, and panics or fails on the others."""
@@ -99,6 +100,9 @@ def _naming_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:
+        # A store that does not answer damages nothing: where it does not, this raises that instead.
+        if isinstance(path, ObjectPath):
+            path.exists()
         raise DamagedTable(path, error) from error
 
 
@@ -216,7 +220,7 @@ def _copied(path: Path, folder: Path) -> DeltaTable:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-            part = pq.read_table(path / unquote(file["path"]), partitioning=None)
+            part = pq.read_table(for_reader(path / unquote(file["path"])), partitioning=None)
             columns = [
                 part.column(inside).cast(field.type)
                 if inside in part.column_names

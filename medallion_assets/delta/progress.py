@@ -6,6 +6,7 @@ import zlib
 from pathlib import Path
 
 from medallion_assets.delta.errors import DamagedCheckpoint
+from medallion_assets.storage import ObjectPath, remove_tree
 
 
 def committed_position(checkpoint: Path) -> int:
@@ -105,13 +106,52 @@ def query_id(checkpoint: Path) -> str:
 
 
 def forget(checkpoint: Path) -> None:
-    """Drop a checkpoint."""
-    if checkpoint.exists():
+    """Drop a checkpoint; the caller holds the lease of its table."""
+    if isinstance(checkpoint, ObjectPath):
+        if not checkpoint.exists() and not _mark_of(checkpoint).exists():
+            return
+        # Without renames, a mark says that what is left of it counts for nothing until it is gone.
+        _mark_of(checkpoint).write_bytes(b"")
+        remove_tree(checkpoint)
+        _mark_of(checkpoint).unlink(missing_ok=True)
+    elif checkpoint.exists():
         # One rename: a checkpoint half deleted would start in its middle.
         aside = checkpoint.with_name(f"{checkpoint.name}.old")
         shutil.rmtree(aside, ignore_errors=True)
         checkpoint.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def put_aside(checkpoint: Path) -> Path:
+    """Move a checkpoint to another place, and return that; in an object store, which cannot, drop it.
+
+    A rebuild that fails there is followed by another one: the state is lost, and no row.
+    """
+    kept = checkpoint.with_name(f"{checkpoint.name}.kept")
+    if isinstance(checkpoint, ObjectPath):
+        forget(checkpoint)
+        return kept
+    forget(kept)
+    if checkpoint.exists():
+        checkpoint.rename(kept)
+    return kept
+
+
+def put_back(kept: Path, checkpoint: Path) -> None:
+    """Drop a checkpoint, and give its place to the one that was put aside, where there was one."""
+    forget(checkpoint)
+    if not isinstance(kept, ObjectPath) and kept.exists():
+        kept.rename(checkpoint)
+
+
+def finish_forgetting(checkpoint: Path) -> None:
+    """Drop the rest of a checkpoint in an object store whose dropping was cut off."""
+    if isinstance(checkpoint, ObjectPath) and _mark_of(checkpoint).exists():
+        forget(checkpoint)
+
+
+def _mark_of(checkpoint: Path) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}.forgotten")
 
 
 CHECKSUMS = b"crc\0"

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import BEFORE, PENDING, Transaction, signed
-from medallion_assets.delta.errors import LakeFormatUnknown
-from medallion_assets.storage.locations import LOCAL
+from medallion_assets.delta.errors import LakeFormatUnknown, UnfitStore
+from medallion_assets.storage import ObjectPath, storage_of
 
 ROLLED_BACK = "rolled_back"
 
@@ -76,10 +76,16 @@ def check_format(root: Path) -> None:
 
     Raises:
         LakeFormatUnknown: The lake has tables and no format, or another one; nothing was read or written.
+        UnfitStore: The lake's object store does not create an object only where there is none.
     """
     file = root / FILE
     if not file.exists() and not any(root.glob("*/*/*/_delta_log")):
-        LOCAL.create(str(file), json.dumps({"format": FORMAT}).encode())
+        storage, content = storage_of(str(file)), json.dumps({"format": FORMAT}).encode()
+        storage.create(str(file), content)
+        # A store that ignores the condition would give one table two writers.
+        if isinstance(root, ObjectPath) and storage.create(str(file), content):
+            storage.delete(str(file))
+            raise UnfitStore(root)
     try:
         found = json.loads(file.read_text())["format"] if file.exists() else None
     except (ValueError, KeyError, TypeError):

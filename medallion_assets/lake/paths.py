@@ -14,6 +14,7 @@ from medallion_assets.sources import Source
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.load_target import LAYERS
 from medallion_assets.sources.walking import location_of
+from medallion_assets.storage import ObjectPath
 from medallion_assets.storage.lease import held, open_to_writers
 
 
@@ -44,7 +45,8 @@ class Lake:
         """Where files of this source land: its folder below the pipeline's, unless it names a path."""
         if source.path:
             return location_of(source.path)
-        return self.settings.landing / pipeline / source.name
+        folder = self.settings.landing / pipeline / source.name
+        return str(folder) if isinstance(folder, ObjectPath) else folder
 
     def ledger(self, table: Table) -> Path:
         """The Delta table of files a bronze table has seen; its status table lies beside it."""

@@ -19,8 +19,8 @@ from medallion_assets.settings import USERS, user_of
 from medallion_assets.sources.bad_records import FOLDER as BAD_RECORDS
 from medallion_assets.sources.cleaning import lakes_beside, readers_in
 from medallion_assets.sources.load_target import LAYERS, OF_CHECKPOINT
+from medallion_assets.storage import path_of, storage_of
 from medallion_assets.storage.lease import WRITERS
-from medallion_assets.storage.locations import LOCAL
 from medallion_assets.storage.port import FOLDER
 
 SIMULATED = ".simulated"
@@ -72,7 +72,7 @@ def resources_of(lake: Lake) -> list[Resource]:
         kind, name, depth = _belongs(lake.root, path.relative_to(lake.root).parts, known)
         if path.is_symlink():
             kind, name, depth = NOT_OURS, str(path.relative_to(lake.root)), 0
-        folder = Path(*path.parts[: len(lake.root.parts) + depth]) if depth else path
+        folder = lake.root.joinpath(*path.relative_to(lake.root).parts[:depth]) if depth else path
         places.setdefault((kind, name, str(folder)), []).append(str(path))
     for kind, name, place, path in (*_elsewhere(lake), *_landed(lake)):
         if path.is_symlink():
@@ -87,12 +87,12 @@ def resources_of(lake: Lake) -> list[Resource]:
 
 def _files(folder: Path, passes: tuple[str, ...] = ()) -> Iterator[Path]:
     """Return everything below a folder that is no folder; a link is one such thing."""
-    for found in LOCAL.list(str(folder)):
+    for found in storage_of(str(folder)).list(str(folder)):
         if found.name not in passes:
             if found.kind == FOLDER:
-                yield from _files(Path(found.path))
+                yield from _files(path_of(found.path))
             else:
-                yield Path(found.path)
+                yield path_of(found.path)
 
 
 def _belongs(root: Path, parts: tuple[str, ...], known: dict[tuple[str, ...], bool]) -> tuple[str, str, int]:
@@ -148,7 +148,7 @@ def _elsewhere(lake: Lake) -> Iterator[tuple[str, str, str, Path]]:
     seen: set[Path] = set()
     for reader in readers_in(lake.root):
         # A person may have named a folder by a link: that one is followed, and none below it.
-        checkpoint, folder = reader.ledger.parent.resolve(), Path(reader.bad_records)
+        checkpoint, folder = reader.ledger.parent.resolve(), path_of(reader.bad_records)
         if not checkpoint.is_relative_to(lake.root) and reader.ledger not in others:
             parts = [checkpoint / name for name in OF_CHECKPOINT if not (checkpoint / name).is_symlink()]
             for path in (found for part in parts for found in _files(part)):
@@ -163,10 +163,11 @@ def _elsewhere(lake: Lake) -> Iterator[tuple[str, str, str, Path]]:
 
 def _landed(lake: Lake) -> Iterator[tuple[str, str, str, Path]]:
     """Return the files of the landing zones, those that were simulated apart."""
-    for pipeline in LOCAL.list(str(lake.settings.landing)):
+    landing = str(lake.settings.landing)
+    for pipeline in storage_of(landing).list(landing):
         if pipeline.kind != FOLDER or pipeline.name == USERS:
             continue
-        zone = Path(pipeline.path)
+        zone = path_of(pipeline.path)
         simulated = _simulated(zone)
         for path in _files(zone):
             source = path.relative_to(zone).parts[0] if path.parent != zone else ""
@@ -178,7 +179,7 @@ def _landed(lake: Lake) -> Iterator[tuple[str, str, str, Path]]:
 def _simulated(zone: Path) -> set[Path]:
     """Return the files of a pipeline's landing zones that are as ``medallion land`` wrote them."""
     file = zone / SIMULATED
-    lines = file.read_text("utf-8").splitlines() if LOCAL.stat(str(file)) else []
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
     written = {(zone / name, digest) for digest, name in (line.split(" ", 1) for line in lines)}
     there = {(path, sha256(path.read_bytes()).hexdigest()) for path, _ in written if path.is_file()}
     return {path for path, _ in written & there} | {file}
@@ -187,9 +188,9 @@ def _simulated(zone: Path) -> set[Path]:
 def _rows(kind: str, folder: str, paths: list[str]) -> int | None:
     try:
         if kind in ("table", "quarantine"):
-            return log.row_count(Path(folder))
+            return log.row_count(path_of(folder))
     except DamagedTable:
         return None
     if kind != "bad records":
         return None
-    return sum(Path(path).read_bytes().count(b"\n") for path in paths if Path(path).suffix == ".json")
+    return sum(path_of(path).read_bytes().count(b"\n") for path in paths if path.endswith(".json"))

@@ -1,6 +1,5 @@
 """A staging folder: a batch is written there first and checked before it is published."""
 
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
 from medallion_assets.delta.names import quoted
 from medallion_assets.lake.paths import Lake
+from medallion_assets.storage import remove_tree
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def staged(table: Table, lake: Lake, spark: SparkSession) -> Iterator[StagedLake
     """
     stage = StagedLake(lake.settings, table.key, uuid.uuid4().hex[:12])
     # What an earlier attempt left that died.
-    shutil.rmtree(stage.place(table).parent, ignore_errors=True)
+    remove_tree(stage.place(table).parent)
     try:
         for path, clone in ((lake.path(table), stage.path(table)),
                             (lake.quarantine(table), stage.quarantine(table))):  # fmt: skip
@@ -67,4 +67,4 @@ def staged(table: Table, lake: Lake, spark: SparkSession) -> Iterator[StagedLake
                 spark.sql(f"CREATE TABLE delta.{into} SHALLOW CLONE delta.{of}")
         yield stage
     finally:
-        shutil.rmtree(stage.place(table).parent, ignore_errors=True)
+        remove_tree(stage.place(table).parent)

@@ -3,7 +3,6 @@
 ``cleanup`` deletes all that a lake's own runs and loads made, which ``resources`` lists.
 """
 
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from medallion_assets.operations.requests import (
 from medallion_assets.runs.streaming import running_streams
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.file_status import outcomes_of
+from medallion_assets.storage import remove_tree
 from medallion_assets.storage.lease import TableBusy, held, is_held, open_to_writers
 
 
@@ -43,7 +43,7 @@ def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbR
     for each in [] if request.dry_run else reached:
         with held(lake.state(each, "lease"), each.key):
             for path in _folders(each, lake, request.landing):
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
     word = "would be" if request.dry_run else "were"
     words = f"{many(len(folders), 'folder')} {word} deleted, of {', '.join(t.key for t in reached)}"
     words += "" if request.landing else "; landing files are kept, and the next run loads them again"

@@ -26,6 +26,7 @@ from medallion_assets.reports.view import View, ViewQuery, Watched
 from medallion_assets.session import start_session
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.load_target import NAME, NamedTable
+from medallion_assets.storage import path_of
 
 LOOKS_EVERY = 0.2
 """Seconds between two looks at the query's progress."""
@@ -128,10 +129,10 @@ def _place_of(table: Table | str, quarantine: bool, lake: Lake) -> tuple[str, Pa
     word = " (quarantine)" if quarantine else ""
     if isinstance(table, Table):
         return table.key + word, lake.quarantine(table) if quarantine else lake.path(table)
-    if log.exists(Path(table)):
+    if log.exists(path_of(table)):
         if quarantine:
             raise DeclarationError(f"{table}: name the table, or give the path of its quarantine")
-        return table, Path(table)
+        return table, path_of(table)
     named = NamedTable.of(table.replace("/", "."))
     path = lake.root / named.pipeline / named.layer / named.name
     if not log.exists(path):

@@ -14,7 +14,7 @@ from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, is_of_notebook, table_of_quarantine
 from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.events import Backlog, Work, append_event
-from medallion_assets.delta.progress import refuse_damaged
+from medallion_assets.delta.progress import finish_forgetting, refuse_damaged
 from medallion_assets.delta.stream import Trigger
 from medallion_assets.lake.arrivals import load_target_of, take_arrivals, take_away
 from medallion_assets.lake.backlog import backlog
@@ -150,6 +150,7 @@ def take_new(
     """
     try:
         for stream in (table, *table.flows):
+            finish_forgetting(lake.state(stream, "checkpoint"))
             refuse_damaged(lake.state(stream, "checkpoint"))
         if table.source:
             catch_up(load_target_of(table, lake))

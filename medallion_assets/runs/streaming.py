@@ -25,8 +25,8 @@ from medallion_assets.declare.triggers import Timing, timing_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import Outcome, run_tables
 from medallion_assets.sources import file_status as files
+from medallion_assets.storage import path_of, storage_of
 from medallion_assets.storage.lease import held, is_held
-from medallion_assets.storage.locations import LOCAL
 
 LONGEST_WAIT = 300.0
 """The longest interval of a table after failures, so that an outage does not fill the log."""
@@ -160,7 +160,7 @@ def running_streams(lake: Lake) -> list[RunningStream]:
 def stop_streams(lake: Lake, streams: Sequence[RunningStream], wait_seconds: float) -> list[RunningStream]:
     """Ask streams to stop, each after the table under way, and return those that had not within the time."""
     for stream in streams:
-        LOCAL.put(str(lake.root / STREAMS / stream.name / ASKED), b"")
+        storage_of(str(lake.root)).put(str(lake.root / STREAMS / stream.name / ASKED), b"")
     until, left = time.monotonic() + wait_seconds, list(streams)
     while left and time.monotonic() < until:
         time.sleep(0.1)
@@ -170,9 +170,9 @@ def stop_streams(lake: Lake, streams: Sequence[RunningStream], wait_seconds: flo
 
 
 def _recorded(lake: Lake) -> Iterator[tuple[Path, RunningStream]]:
-    for found in LOCAL.list(str(lake.root / STREAMS)):
-        file = Path(found.path) / "stream.json"
-        if LOCAL.stat(str(file)):
+    for found in storage_of(str(lake.root)).list(str(lake.root / STREAMS)):
+        file = path_of(found.path) / "stream.json"
+        if storage_of(str(file)).stat(str(file)):
             yield file.parent, _read(file)
 
 
@@ -199,21 +199,21 @@ def _on_record(
     # In a context of its own: this lease is no condition of a table's commit.
     apart, lease = copy_context(), held(place / "lease", "the stream")
     apart.run(lease.__enter__)
-    LOCAL.put(str(place / "stream.json"), json.dumps(asdict(record)).encode())
+    storage_of(str(place)).put(str(place / "stream.json"), json.dumps(asdict(record)).encode())
     try:
         yield place
     finally:
-        LOCAL.delete(str(place / "stream.json"))
+        storage_of(str(place)).delete(str(place / "stream.json"))
         apart.run(lease.__exit__, None, None, None)
         _strike_off(place)
 
 
 def _strike_off(place: Path) -> None:
     for name in ("stream.json", ASKED):
-        LOCAL.delete(str(place / name))
+        storage_of(str(place)).delete(str(place / name))
 
 
 def _is_over(place: Path, stop: threading.Event) -> bool:
-    if not stop.is_set() and LOCAL.stat(str(place / ASKED)):
+    if not stop.is_set() and storage_of(str(place)).stat(str(place / ASKED)):
         stop.set()
     return stop.is_set()

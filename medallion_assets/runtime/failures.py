@@ -21,7 +21,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runtime.blame import blame
 from medallion_assets.sources.errors import BatchRefused
-from medallion_assets.storage import StorageUnreachable
+from medallion_assets.storage import StorageUnreachable, path_of
 from medallion_assets.storage.lease import LeaseLost, TableBusy
 
 STATE_WORDS = ("SCHEMA_NOT_COMPATIBLE", "STATE_STORE_INVALID", "NOT_MATCH_IN_STATE_METADATA")
@@ -148,7 +148,7 @@ def failure_text(table: Table, lake: Lake, error: BaseException) -> str:
         file.write_text(f"{text}\n\n" + "\n".join(_trace(cause) for cause in causes), encoding="utf-8")
         for old in sorted(file.parent.glob("*.txt"))[:-KEPT_TRACES]:
             old.unlink(missing_ok=True)
-    except OSError:
+    except (OSError, StorageUnreachable):
         # A full disk is often why the run failed; the paragraph matters more than the trace.
         return text
     return f"{text} Trace: {file}"
@@ -213,4 +213,4 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _table_named_in(cause: str, lake: Lake) -> Path | None:
     """Return the table whose file a cause names, None where it names none."""
     named = re.search(rf"{re.escape(str(lake.root))}/\w+/(bronze|silver|gold|quarantine)/\w+", cause)
-    return Path(named[0]) if named else None
+    return path_of(named[0]) if named else None

@@ -240,7 +240,7 @@ class StreamRun:
 def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> Iterator[None]:
     """Start the stream with a new checkpoint where the old one cannot be used.
 
-    A rebuild that does not reach its first commit leaves the old one as it was.
+    A rebuild that does not reach its first commit leaves the old one as it was, on a local disk.
     """
     checkpoint = lake.state(table, "checkpoint")
     if not rebuild:
@@ -248,17 +248,12 @@ def _own_checkpoint(table: Table, lake: Lake, rebuild: bool, in_epoch: int) -> I
             progress.forget(checkpoint)
         yield
         return
-    kept = checkpoint.with_name("checkpoint.kept")
-    progress.forget(kept)
-    if checkpoint.exists():
-        checkpoint.rename(kept)
+    kept = progress.put_aside(checkpoint)
     try:
         yield
     except BaseException:
         if epoch(table, lake) < in_epoch:
-            progress.forget(checkpoint)
-            if kept.exists():
-                kept.rename(checkpoint)
+            progress.put_back(kept, checkpoint)
         raise
     progress.forget(kept)
 

@@ -11,8 +11,10 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from medallion_assets.session.catalog import name_tables
-from medallion_assets.session.java import delta_jars, java_command, spark_jars_folder
+from medallion_assets.session.java import delta_jars, java_command, s3_jars, spark_jars_folder
+from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
 from medallion_assets.settings import Settings
+from medallion_assets.storage import ObjectPath
 
 UTC_JVM = "-Duser.timezone=UTC"
 """Spark reads the times of ORC files in the zone of its Java, whatever the session's: by the machine's."""
@@ -161,12 +163,18 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
     Raises:
         JavaMissing: No Java of a usable version.
         JarsMissing: Delta's jars could not be fetched.
+        NeedsLocalMaster: The lake is in S3, and Spark's executors are other processes.
     """
     java = java_command()
-    jars = delta_jars(settings.cache, java)
+    jars, options = delta_jars(settings.cache, java), settings.spark_conf
+    if isinstance(settings.lake, ObjectPath):
+        if not settings.is_one_machine:
+            raise NeedsLocalMaster(settings.lake, settings.spark_master)
+        # Landing zones in an object store are read by the storage port alone.
+        jars, options = [*jars, *s3_jars(settings.cache, java)], s3_options(os.environ) | options
     compilers = STAYING_JVM if stays else SHORT_RUN_JVM
     jvm = ONE_MACHINE_JVM + compilers + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
-    return session_options(settings.is_one_machine, jars, jvm, settings.spark_conf)
+    return session_options(settings.is_one_machine, jars, jvm, options)
 
 
 def start_session(settings: Settings, stays: bool = False) -> SparkSession:

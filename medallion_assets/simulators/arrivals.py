@@ -1,4 +1,4 @@
-"""Lands simulated files the way a careful sender does: under a hidden name, then renamed."""
+"""Lands simulated files the way a careful sender does: under a hidden name, then renamed; objects whole."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from medallion_assets.simulators import commerce, faults, health, school
+from medallion_assets.storage import ObjectPath
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ def _remember(zone: Path, landed: list[Path]) -> None:
 
 
 def _drop(target: Path, text: str) -> Path:
+    if isinstance(target, ObjectPath):
+        target.write_text(text)
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.tmp")
     draft.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ from medallion_assets.session import start_session
 from medallion_assets.session.frames import frame_of
 from medallion_assets.settings import current_settings, user_of
 from medallion_assets.sources.load_target import LoadTarget
-from medallion_assets.storage import port, storage_of
+from medallion_assets.storage import path_of, port, storage_of
 
 FOLDER = "bad_records"
 COLUMNS = "path STRING, record STRING, reason STRING"
@@ -51,13 +51,15 @@ def bad_records(folder: str | Path, spark: SparkSession | None = None) -> DataFr
         ``path`` (the landing file), ``record`` (its text), ``reason`` and ``batch`` (the batch's folder), all
         STRING.
     """
-    settings, storage = current_settings(), storage_of(str(folder))
+    settings = current_settings()
     session = spark or start_session(settings)
-    pipelines = [Path(each.path) for each in storage.list(str(settings.lake)) if each.kind == port.FOLDER]
+    lake = storage_of(str(settings.lake)).list(str(settings.lake))
+    pipelines = [path_of(each.path) for each in lake if each.kind == port.FOLDER]
     # An absolute folder stays what it is, whatever it is joined to.
     places = {str(place / folder) for place in (Path.cwd(), *pipelines)}
-    batches = [f"{batch.path}/{FOLDER}" for place in sorted(places) for batch in storage.list(place)]
-    written = [no_pattern(path) for path in batches if storage.stat(path)]
+    found = (batch.path for place in sorted(places) for batch in storage_of(place).list(place))
+    batches = [f"{path}/{FOLDER}" for path in found]
+    written = [no_pattern(path) for path in batches if storage_of(path).stat(path)]
     if not written:
         return frame_of(session, [], f"{COLUMNS}, batch STRING")
     read = session.read.schema(COLUMNS).json(written)

@@ -26,7 +26,7 @@ from medallion_assets.sources.listing import namer
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
-from medallion_assets.storage import is_object, is_still, move, storage_of
+from medallion_assets.storage import is_still, move, path_of, relative, resolved, storage_of
 
 READERS = "readers"
 """The folder of registered readers, in the state folder of a table."""
@@ -76,12 +76,10 @@ class Reader:
 
 def register(reader: Reader, folder: Path) -> None:
     """Write down that a table reads a landing zone, so that no other table cleans it too early."""
-    ledger = os.path.relpath(reader.ledger, folder)
-    there = str(reader.location)
-    location = there if is_object(there) else os.path.relpath(there, folder)
+    ledger = relative(reader.ledger, folder)
     said = {
         "ledger": ledger,
-        "location": location,
+        "location": relative(reader.location, folder),
         "pattern": reader.pattern,
         "recursive": reader.recursive,
         "bad_records": reader.bad_records,
@@ -101,12 +99,9 @@ def readers_in(lake: Path) -> Iterator[Reader]:
         said = read_json(file)
         if said is None:
             raise ValueError(f"{file} is empty, cut off or altered")
-        ledger, location = (
-            said[n] if is_object(said[n]) else os.path.normpath(file.parent / said[n])
-            for n in ("ledger", "location")
-        )
+        ledger, location = (resolved(file.parent, said[name]) for name in ("ledger", "location"))
         bad_records = said.get("bad_records", "")
-        yield Reader(Path(ledger), location, said["pattern"], said["recursive"], bad_records)
+        yield Reader(path_of(ledger), location, said["pattern"], said["recursive"], bad_records)
 
 
 def lakes_beside(lake: Path) -> list[Path]:
@@ -171,7 +166,7 @@ def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> dict
     """Move or delete one file, and return its status row."""
     target = None
     if source.clean_source == "MOVE":
-        wanted = Path(source.clean_source_move_destination).expanduser() / os.path.relpath(path, root)
+        wanted = path_of(source.clean_source_move_destination).expanduser() / os.path.relpath(path, root)
         # The wanted path, or a numbered one where that is taken.
         numbered = (wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") for number in count(1))
         target = next(str(free) for free in chain([wanted], numbered) if move(path, str(free)))

@@ -30,7 +30,7 @@ from medallion_assets.sources.value_books import (
     columns_of,
 )
 from medallion_assets.sources.value_counts import ValueCounts
-from medallion_assets.storage import is_still
+from medallion_assets.storage import for_reader, is_still
 
 FILE = "_source_file"
 
@@ -106,7 +106,7 @@ def _counted(parts: Sequence[Path], file_column: str, rescued: str) -> tuple[Cou
     rows: Counter[str] = Counter()
     rescues: Counter[str] = Counter()
     for part in parts:
-        file = pq.ParquetFile(part)
+        file = pq.ParquetFile(for_reader(part))
         there = [n for n in (file_column, rescued) if n in file.schema_arrow.names]
         for batch in file.iter_batches(columns=there):
             rows.update(_by_value(batch.column(file_column)))

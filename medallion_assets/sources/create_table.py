@@ -1,7 +1,6 @@
 """Create and drop tables: ``create_table_as`` from a query, ``create_table`` from columns."""
 
 import json
-import shutil
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.load_target import OF_CHECKPOINT, NamedTable, remembered
 from medallion_assets.sources.options import Source
+from medallion_assets.storage import remove_tree
 from medallion_assets.storage.lease import held, open_to_writers
 
 
@@ -167,7 +167,7 @@ def drop_table(table_name: str, *, may_lack: bool = False) -> None:
             folders += [target.quarantine] if table_of_quarantine(target.quarantine) == named.key else []
         # The ledger before the table: a table without its ledger is known as lost, not as new.
         for folder in reversed(folders):
-            shutil.rmtree(folder, ignore_errors=True) if folder.is_dir() else folder.unlink(missing_ok=True)
+            remove_tree(folder) if folder.is_dir() else folder.unlink(missing_ok=True)
         if target is not None and target.state.is_dir() and not any(target.state.iterdir()):
             target.state.rmdir()
 

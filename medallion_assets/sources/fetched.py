@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.storage import is_object
+from medallion_assets.storage import is_object, scratch_of
 from medallion_assets.storage.copies import fetch
 
 AT_ONCE = 8
@@ -16,7 +16,7 @@ AT_ONCE = 8
 
 def fetched_in(state: Path) -> Path:
     """Return the folder in a table's state for the downloaded objects of a batch."""
-    return state / "fetched"
+    return scratch_of(state) / "fetched"
 
 
 def forget_fetched(state: Path) -> None:

@@ -20,7 +20,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from medallion_assets.delta import log
 from medallion_assets.sources.errors import OldLedger
 from medallion_assets.sources.walking import folder_of
-from medallion_assets.storage import is_object
+from medallion_assets.storage import for_reader, is_object, relative, resolved
 
 TEXT, NUMBER, TIME = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
 COLUMNS = pa.schema(pa.field(*column) for column in (
@@ -143,7 +143,7 @@ def root_of(location: Path | str, ledger: Path) -> str:
     said = (_opened(ledger).metadata().description or "") if log.exists(ledger) else ""
     if said.startswith(ROOT):
         recorded = said.removeprefix(ROOT)
-        first = recorded if is_object(recorded) else os.path.normpath(ledger / recorded)
+        first = resolved(ledger, recorded)
         if ledger.parent.name == COPY_INTO or _is_within(first, root) or _is_within(root, first):
             return first
     return root
@@ -162,8 +162,7 @@ def append(ledger: Path, entries: Iterable[Entry], root: str) -> None:
     first = 0 if version is None else (version + 1) * STEP
     numbered = [asdict(replace(entry, sequence=first + n)) for n, entry in enumerate(entries)]
     # As text: the log's reader refuses properties it does not know.
-    relative = root if is_object(root) else os.path.relpath(root, ledger)
-    said = f"{ROOT}{relative}" if version is None else None
+    said = f"{ROOT}{relative(root, ledger)}" if version is None else None
     if not numbered:
         DeltaTable.create(str(ledger), COLUMNS, mode="ignore", description=said)
         return
@@ -181,7 +180,9 @@ def admitted_between(ledger: Path, root: str, after: int, upto: int) -> list[Ent
     for version in range(after + 1, upto + 1):
         added = [a["add"] for a in log.actions(ledger, version) or [] if "add" in a]
         paths = [ledger / unquote(add["path"]) for add in added if add.get("dataChange", True)]
-        listed = [row for path in paths if path.exists() for row in pq.read_table(path).to_pylist()]
+        listed = [
+            row for path in paths if path.exists() for row in pq.read_table(for_reader(path)).to_pylist()
+        ]
         found += [Entry(**row, root=root) for row in listed if row["status"] == ADMITTED]
     return sorted(found, key=lambda file: file.sequence)
 

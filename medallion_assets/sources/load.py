@@ -39,6 +39,7 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
 from medallion_assets.sources.value_books import QueryColumns, count_in_background
+from medallion_assets.storage import scratch_of
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
 """Words in Spark's errors about the bytes of a file."""
@@ -70,7 +71,7 @@ def _found(
 
 
 def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction) -> str:
-    staging = Staging(place.state / "staging", place.source)
+    staging = Staging(scratch_of(place.state) / "staging", place.source)
     try:
         _, records = records_with_schema(spark, files, place, staging, transaction)
         records.write.format("noop").mode("overwrite").save()
@@ -123,7 +124,7 @@ def load_files(
     # Delta wants every row it writes to match what it replaces: new files' too.
     predicate = among("_source_file", [file.path for file in there]) if again else ""
     values = count_in_background(there, source)
-    staging = Staging(place.state / "staging", source, partial(looked_ahead, place.state))
+    staging = Staging(scratch_of(place.state) / "staging", source, partial(looked_ahead, place.state))
 
     def load(untaken: dict[Entry, str]) -> Loaded:
         taken = [file for file in there if file not in untaken]

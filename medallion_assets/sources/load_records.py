@@ -36,7 +36,7 @@ from medallion_assets.sources.schema_versions import fact_of, ready_for
 from medallion_assets.sources.schemas import schema_beforehand, schema_for
 from medallion_assets.sources.select_list import selected
 from medallion_assets.sources.staging import Staging
-from medallion_assets.storage import is_object
+from medallion_assets.storage import is_object, scratch_of
 
 
 def records_with_schema(
@@ -106,7 +106,7 @@ def drop_ahead(state: Path) -> None:
 
 
 def _folder(state: Path) -> Path:
-    return state / "ahead"
+    return scratch_of(state) / "ahead"
 
 
 def _asked(files: Sequence[Entry], schema: StructType) -> ParseRequest:

@@ -1,7 +1,6 @@
 """Where a load goes: the lake's public paths by the table's name, its metadata by the checkpoint."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ from medallion_assets.sources.ledger import COPY_INTO, root_of
 from medallion_assets.sources.option_names import translated
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import is_there, location_of
-from medallion_assets.storage import is_object
+from medallion_assets.storage import path_of, relative, resolved
 
 PROVENANCE = ("_source_file", "_source_modified_at")
 """Columns of a bronze row that say where it came from."""
@@ -114,7 +113,7 @@ def remember(place: LoadTarget, file: Path) -> None:
     """Record what a table is loaded from, for verbs that are called without the load's options."""
     # The call's path may be relative to its folder; the recorded path is absolute.
     source = {**asdict(place.source), "path": str(place.landing)}
-    content = {"source": source, "state": os.path.relpath(place.state, file.parent)}
+    content = {"source": source, "state": relative(place.state, file.parent)}
     if read_json(file) != json.loads(json.dumps(content)):
         write_json(file, content)
 
@@ -126,7 +125,7 @@ def remembered(named: NamedTable, lake: Path) -> LoadTarget | None:
         return None
     options: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in saved["source"].items()}
     source = Source(**options)
-    return named.place(lake, Path(os.path.normpath(file.parent / saved["state"])), source)
+    return named.place(lake, path_of(resolved(file.parent, saved["state"])), source)
 
 
 def source_of(
@@ -171,7 +170,7 @@ def has_new_ledger(place: LoadTarget) -> bool:
 
 def landing_of(place: LoadTarget) -> str:
     """Return the folder that file names are relative to, as seen from the table: both may move together."""
-    return place.root if is_object(place.root) else os.path.relpath(place.root, place.path)
+    return relative(place.root, place.path)
 
 
 def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
@@ -200,7 +199,7 @@ def refuse_other_writers(place: LoadTarget, lake: Path) -> None:
     recorded = state.get(LANDING)
     if not recorded or recorded == landing_of(place):
         return
-    first = recorded if is_object(recorded) else os.path.normpath(place.path / recorded)
+    first = resolved(place.path, recorded)
     if state.get(UPSTREAM) == log.table_id(place.ledger) and not is_there(first):
         # The landing place was moved: its own ledger knows it.
         return

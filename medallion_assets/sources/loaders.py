@@ -114,6 +114,7 @@ def _load_new(
         before = log.version(place.path)
         register(Reader.of(place.source, place.landing, place.ledger), lease.parent / READERS)
         remember(place, lease.with_name(LOADED_FROM))
+        progress.finish_forgetting(checkpoint)
         refuse_unsound(place, checkpoint)
         catch_up(place)
         chosen = chosen_paths(place, look) if _is_behind(place, checkpoint) else None

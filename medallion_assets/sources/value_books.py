@@ -22,6 +22,7 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import PARSE, SCHEMA, own_members
 from medallion_assets.sources.refused_values import RefusedRecord
 from medallion_assets.sources.value_counts import ValueCounts, count_values, keys_of, members, repeated_keys
+from medallion_assets.storage import for_reader
 
 NO_STATISTICS = "the file's statistics do not say how many values it has, or it is nested there"
 NESTED = "nested: its statistics do not tell a lost element from one that was never there"
@@ -116,7 +117,7 @@ class CommittedValues:
             columns: Which of them say where a row is from and what did not fit.
         """
         for part in parts:
-            file = pq.ParquetFile(part)
+            file = pq.ParquetFile(for_reader(part))
             there = set(file.schema_arrow.names)
             flat = {n: p for n, p in names.items() if p in there and n in self.columns}
             for name in (names.keys() & self.columns.keys()) - flat.keys():
@@ -266,7 +267,7 @@ FEW = 4096
 def _rows(parts: Sequence[Path], *columns: str) -> Iterator[tuple[Any, ...]]:
     """Return these columns of each row of data files, a batch of rows in memory at a time."""
     for part in parts:
-        for batch in pq.ParquetFile(part).iter_batches(FEW, columns=columns):
+        for batch in pq.ParquetFile(for_reader(part)).iter_batches(FEW, columns=columns):
             yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 

@@ -1,6 +1,15 @@
 """Files and objects: list, stat, ranged read, create-if-absent, delete; and one writer for each table."""
 
 from medallion_assets.storage.locations import is_object, is_still, move, storage_of
+from medallion_assets.storage.paths import (
+    ObjectPath,
+    for_reader,
+    path_of,
+    relative,
+    remove_tree,
+    resolved,
+    scratch_of,
+)
 from medallion_assets.storage.port import (
     FILE,
     FOLDER,
@@ -13,6 +22,7 @@ from medallion_assets.storage.port import (
 )
 
 __all__ = [
-    "FILE", "FOLDER", "LINK", "Storage", "StorageUnreachable", "Stored", "every_name", "is_object",
-    "is_still", "microseconds", "move", "storage_of",
+    "FILE", "FOLDER", "LINK", "ObjectPath", "Storage", "StorageUnreachable", "Stored", "every_name",
+    "for_reader", "is_object", "is_still", "microseconds", "move", "path_of", "relative",
+    "remove_tree", "resolved", "scratch_of", "storage_of",
 ]  # fmt: skip

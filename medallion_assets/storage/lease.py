@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from medallion_assets.storage.claims import Claims
 from medallion_assets.storage.locations import LOCAL, is_object, storage_of
+from medallion_assets.storage.paths import ObjectPath
 
 WAIT_SECONDS = 600.0
 """Longer than a usual refresh: a second run queues rather than fails."""
@@ -26,6 +27,18 @@ WAIT_SECONDS = 600.0
 
 class TableBusy(RuntimeError):
     """Another run holds the table; nothing was read or written."""
+
+
+class NoSoleUse(RuntimeError):
+    """A lake in an object store was to be had alone; nothing was changed."""
+
+    def __init__(self, lake: Path) -> None:
+        """Name the lake, and what to do instead."""
+        super().__init__(
+            f"cleanup cannot remove files of the lake {lake}: no lock in an object store keeps runs away "
+            "while it works. Nothing was changed: `medallion reset TABLE --yes` deletes a table with all "
+            "that is made from it; once nothing runs, the store's own tools delete what is left there."
+        )
 
 
 class LeaseLost(RuntimeError):
@@ -115,9 +128,17 @@ def open_to_writers(lake: Path, alone: bool = False) -> Iterator[None]:
 
     Writers wait for an exclusive holder.
 
+    In an object store nobody can hold all writers off: there each table's own lease keeps others away.
+
     Raises:
         TableBusy: An exclusive lock was requested while a writer is active; nothing was changed.
+        NoSoleUse: An exclusive lock was requested of a lake in an object store; nothing was changed.
     """
+    if isinstance(lake, ObjectPath):
+        if alone:
+            raise NoSoleUse(lake)
+        yield
+        return
     with _writers_file(lake, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH):
         try:
             yield

@@ -275,8 +275,11 @@ def test_addresses_of_object_stores_are_refused_wherever_a_local_folder_is_asked
     for address in ("s3://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "gs://b", "dbfs:/x"):
         with pytest.raises(SourceError, match="address"):
             local_path(address)
-        with pytest.raises(ValueError, match="local or mounted"):
-            Settings(landing=address)
+        with pytest.raises(ValueError, match="the cache is a local folder"):
+            Settings(cache=address)
+    for setting, address in (("lake", "gs://b/x"), ("lake", "abfss://c@a/x"), ("landing", "dbfs:/x")):
+        with pytest.raises(ValueError, match=f"{address} is a .*: address, and .* local or mounted"):
+            Settings(**{setting: address})
     with pytest.raises(SourceError, match="dbfs: address"):
         Source("s", "json", path="dbfs:/x")
     assert local_path("file:///a/b.json") == local_path("/a/c/../b.json") == Path("/a/b.json")

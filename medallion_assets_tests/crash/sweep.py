@@ -36,6 +36,7 @@ OWN_TO_A_RUN = {
     "_ingestion_timestamp",
     "tried_at",
     "replay_id",
+    "replayed_at",
 }
 
 OF_THE_CLOCK = {"commerce/gold/orders_counts"}

@@ -24,27 +24,6 @@ from medallion_assets_tests.shop import orders_of
 JSON = Source("things", "json", recursive_file_lookup=True)
 
 
-@pytest.fixture(scope="module")
-def s3():
-    """The address of a bucket on a server that speaks S3's protocol."""
-    server = pytest.importorskip("moto.server", reason="moto[server] is not installed").ThreadedMotoServer(
-        ip_address="127.0.0.1", port=0
-    )
-    server.start()
-    host, port = server.get_host_and_port()
-    settings = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ALLOW_HTTP": "true",
-                "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",
-                "AWS_SECRET_ACCESS_KEY": "test"}  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        import boto3
-
-        boto3.client("s3", endpoint_url=settings["AWS_ENDPOINT_URL"]).create_bucket(Bucket="landing")
-        yield "s3://landing"
-    server.stop()
-
-
 @pytest.fixture(params=["memory", "s3"])
 def zone(request):
     """A landing zone, and a prefix that begins as it does."""

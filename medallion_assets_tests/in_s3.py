@@ -1,0 +1,101 @@
+"""Work on a chain of tables in S3 and on the same chain on a disk; say where they differ.
+
+    python -m medallion_assets_tests.in_s3 s3://BUCKET/PREFIX FOLDER deaths|verbs
+
+A process of its own: a session reads S3 only where it was started for a lake there. The last line is JSON:
+for each step, the tables that differ.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from medallion_assets.delta import progress
+from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.pytest_plugin import Lakehouse
+from medallion_assets.quarantine.choice import QuarantineFilter
+from medallion_assets.replay.replay import replay
+from medallion_assets.session import start_session
+from medallion_assets.session.catalog import name_tables
+from medallion_assets.session.start import OF_FEW_ROWS
+from medallion_assets.settings import Settings
+from medallion_assets.storage import path_of
+from medallion_assets_tests.crash.sweep import differences, everything
+from medallion_assets_tests.shop import chain, totals_file
+
+
+class Gone(Exception):
+    """The process ends here."""
+
+
+def dies(*_):
+    raise Gone
+
+
+def lands(houses, number, *totals):
+    for house in houses:
+        house.land("shop/orders", f"{number}.json", totals_file(*totals, start=10 * number) + '{"id": \n')
+
+
+def lose_checkpoints_half_way(lake, tables):
+    """Forget each checkpoint, and die after some of its objects are deleted."""
+    whole = progress.remove_tree
+    progress.remove_tree = lambda folder: (whole(folder / "offsets"), dies())
+    try:
+        for table in tables:
+            try:
+                progress.forget(lake.state(table, "checkpoint"))
+            except Gone:
+                continue
+    finally:
+        progress.remove_tree = whole
+
+
+def deaths(houses, tables, compare):
+    """Checkpoints that were half deleted, and a death before the last commit of each table's batch."""
+    (there, here), (orders, sales, totals) = houses, tables
+    lose_checkpoints_half_way(there.lake, tables)
+    lands(houses, 2, 3, -4)
+    here.run(*tables)
+    for table, commit in ((orders, 2), (sales, 2), (totals, 1)):
+        with there.crash_at(commit, "before"):
+            there.run(table)
+        there.run(table)
+    compare("checkpoints lost half way, and deaths between two commits")
+
+
+def verbs(houses, tables, compare):
+    """A full refresh, and a replay with a fix; the tables downstream follow."""
+    _, sales, _ = tables
+    for house in houses:
+        done = VERBS["full_refresh"](sales, house.lake, house._spark, VerbRequest())
+        assert done.well, done.does
+        chosen = QuarantineFilter(rules=("above_zero",))
+        assert replay(sales, house.lake, house._spark(), chosen, fix="total = 1").written == 1
+        house.run(*tables)
+        house.assert_conserved(*tables)
+    compare("full refresh and replay")
+    name_tables(houses[0]._spark(), houses[0].lake.root)
+    assert houses[0]._spark().table("shop.silver.sales").count() == 3
+
+
+def main(prefix, folder, work):
+    spark = start_session(Settings(lake=prefix, spark_conf=OF_FEW_ROWS).resolved())
+    tables = chain()
+    houses = [Lakehouse(place, lambda: spark) for place in (path_of(prefix), Path(folder))]
+    found = {}
+
+    def compare(step):
+        found[step] = differences(*(everything(house.lake, tables) for house in houses))
+
+    lands(houses, 1, 5, -1, 7)
+    for house in houses:
+        house.run(*tables)
+    compare("first load")
+
+    {"deaths": deaths, "verbs": verbs}[work](houses, tables, compare)
+    sys.stdout.write(f"{json.dumps(found)}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
