@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     notify_mail_from: str = Field(default="", description="Sender of such mails.")
     notify_smtp: SecretStr = Field(
         default=SecretStr("smtp://localhost:25"),
-        description="Mail server: smtp://, smtp+starttls:// or smtps://, with user:password@ where asked for.",
+        description="Mail server, as smtps://user:password@host; also smtp+starttls:// or smtp://.",
     )
     ui_url: str = Field(default="", description="Address of the Dagster UI, for links in messages.")
     max_bytes_per_trigger: int = Field(

@@ -27,7 +27,7 @@ AGAIN = Retry(
 
 
 class NotSent(RuntimeError):
-    """A message could not be sent; the tick of the sensor shows it. Addresses, which hold secrets, are left out."""
+    """A message could not be sent; the sensor's tick shows it, without the address, which may be a secret."""
 
 
 @dataclass(frozen=True)

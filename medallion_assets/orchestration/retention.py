@@ -18,8 +18,8 @@ from medallion_assets.storage import storage_of
 ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 KEY = dg.AssetKey(["report", "run_history"])
 WORDS = (
-    "Runs that ended more than MEDALLION_RUNS_DAYS days ago are deleted with their events and logs. A run that "
-    "has the newest materialization of an asset, or the newest result of a check, stays."
+    "Runs that ended more than MEDALLION_RUNS_DAYS days ago are deleted with their events and logs. A run "
+    "that has the newest materialization of an asset, or the newest result of a check, stays."
 )
 
 
@@ -67,7 +67,7 @@ def delete(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def _ended_before(instance: dg.DagsterInstance, own: dg.DagsterRun, days: int) -> Iterator[str]:
-    """Return the runs of the code location of this one that ended so many days ago; others may keep theirs."""
+    """Return the runs of this one's code location that ended so many days ago; others may keep theirs."""
     label = own.tags.get(REPOSITORY_LABEL_TAG)
     before = datetime.now(timezone.utc) - timedelta(days=days)
     tags = {REPOSITORY_LABEL_TAG: label} if label else {}
