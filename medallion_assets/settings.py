@@ -32,7 +32,10 @@ class Settings(BaseSettings):
     ``user_schema`` both folders are that user's: ``<lake>/_users/<user_schema>``, and so of landing.
     """
 
-    model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
+    # An error names the setting and not its value: some hold passwords.
+    model_config = SettingsConfigDict(
+        env_prefix="MEDALLION_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     pipelines: str = Field(
         default="", description="Module that has the project's pipelines, as package.module."

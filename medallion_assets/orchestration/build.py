@@ -172,10 +172,8 @@ def build_definitions(
     tables = [table for pipeline in by_name.values() for table in pipeline.tables.values()]
     chains = {name: _chain(pipeline) for name, pipeline in by_name.items()}
     operations = verb_jobs(by_name)
-    assets, checks = (
-        [as_asset(table) for table in tables],
-        [gate for table in tables for gate in gates(table)],
-    )
+    assets = [as_asset(table) for table in tables]
+    checks = [gate for table in tables for gate in gates(table)]
     owners = {owner for pipeline in by_name.values() for owner in pipeline.owners}
     named = [spec.key for one in (*assets, *checks) for spec in one.check_specs]
     retention_job, nightly = retention()

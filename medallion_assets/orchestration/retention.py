@@ -6,6 +6,7 @@ Ticks have a retention of Dagster's own, in ``dagster.yaml``; runs, their events
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
@@ -47,7 +48,7 @@ def run_history(owners: Iterable[str], checks: Iterable[dg.AssetCheckKey]) -> dg
     return run_history
 
 
-def retention() -> tuple[dg.UnresolvedAssetJobDefinition, dg.ScheduleDefinition]:
+def retention() -> tuple[Any, dg.ScheduleDefinition]:
     """Return the job ``retention``, and the schedule that runs it each night."""
     job = dg.define_asset_job("retention", dg.AssetSelection.assets(KEY), description=WORDS)
     running = dg.DefaultScheduleStatus.RUNNING
