@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import dagster as dg
@@ -79,6 +79,12 @@ def listens(port):
         return line.connect_ex(("127.0.0.1", port)) == 0
 
 
+def end(process):
+    """Ask a process and those it started to end."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+
+
 class Team:
     """The services of a project's compose file, each a process of this machine."""
 
@@ -114,7 +120,7 @@ class Team:
             command, cwd=self.project, env=environment, stdout=file, stderr=file, start_new_session=True
         )
         self.stack.callback(process.wait, 60)
-        self.stack.callback(os.killpg, process.pid, signal.SIGTERM)
+        self.stack.callback(end, process)
         port = self.ports.get(name)
         if port:
             until(lambda: listens(port) or process.poll() is not None, 120)

@@ -36,11 +36,11 @@ FRESH = """
 POOL = "bookshop__bronze__orders"
 CLAIM = f"""
 import sys
-from dagster import DagsterInstance
+from dagster import DagsterInstance, DagsterRun
+from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 with DagsterInstance.get() as instance:
-    storage = instance.event_log_storage
-    storage.initialize_concurrency_limit_to_default({POOL!r})
-    print(storage.claim_concurrency_slot({POOL!r}, sys.argv[1], "step").is_claimed)
+    with InstanceConcurrencyContext(instance, DagsterRun("chain", run_id=sys.argv[1])) as pools:
+        print(pools.claim({POOL!r}, "step"))
 """
 
 
@@ -208,9 +208,7 @@ def test_the_proxy_lets_a_viewer_see_and_an_operator_launch_and_nobody_else_in(t
     }
     team.ports["proxy"] = port
     command = [caddy, "run", "--config", str(team.project / "deploy/Caddyfile"), "--adapter", "caddyfile"]
-    # Its port for changes at run time is fixed.
-    quiet = {"CADDY_ADMIN": "off"}
-    team.run("proxy", command, team.environment | hashed | servers | own | quiet)
+    team.run("proxy", command, team.environment | hashed | servers | own)
     asked = {"query": LAUNCH, "variables": {"job": "plan"}}
 
     def answer(path, login=None):
