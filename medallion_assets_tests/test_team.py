@@ -33,7 +33,7 @@ FRESH = """
     internalFreshnessPolicy { ... on TimeWindowFreshnessPolicy { failWindowSeconds } }
 } }
 """
-POOL = "bookshop__bronze__orders"
+POOL = "other__bronze__orders"
 CLAIM = f"""
 import sys
 from dagster import DagsterInstance, DagsterRun
@@ -106,6 +106,7 @@ def test_only_the_proxy_is_reached_from_outside_and_only_the_viewer_is_read_only
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     assert [name for name, s in services.items() if "--read-only" in s.get("command", ())] == ["viewer"]
     assert all(service["mem_limit"] for service in services.values())
+    assert all(service["logging"]["options"]["max-size"] for service in services.values())
 
 
 def test_what_the_compose_file_asks_for_is_in_the_sample_of_its_settings(project):
@@ -238,7 +239,10 @@ def test_a_dropped_file_reaches_gold_in_processes_that_share_postgres_alone(team
         # The process that ran it is the code location's.
         assert str(team.ports["code"]) in run.tags[".dagster/grpc_info"]
     assert not (team.home / "history").exists()
+    team.ask("operator", LAUNCH, "/operate", job="retention")
+    with team.instance() as instance:
+        assert until(lambda: [r.is_success for r in runs(instance, "retention")] == [True], 120)
 
 
-def runs(instance):
-    return [run for run in instance.get_runs() if run.job_name == "bookshop_chain"]
+def runs(instance, job="bookshop_chain"):
+    return [run for run in instance.get_runs() if run.job_name == job]
