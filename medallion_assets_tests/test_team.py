@@ -30,6 +30,7 @@ mutation Launch($job: String!) {
 FRESH = """
 { assetNodes {
     assetKey { path }
+    freshnessStatusInfo { freshnessStatus }
     internalFreshnessPolicy { ... on TimeWindowFreshnessPolicy { failWindowSeconds } }
 } }
 """
@@ -166,8 +167,7 @@ def test_the_server_of_operators_launches_a_run_in_the_code_location(team):
 
 
 def test_how_fresh_a_table_has_to_be_is_shown(team):
-    nodes = team.ask("viewer", FRESH)["data"]["assetNodes"]
-    windows = {"/".join(n["assetKey"]["path"]): n["internalFreshnessPolicy"] for n in nodes}
+    windows = freshness(team, "internalFreshnessPolicy")
     assert windows["bookshop/gold/sales_by_customer"] == {"failWindowSeconds": 86400}
     assert windows["bookshop/bronze/orders"] is None
 
@@ -239,9 +239,18 @@ def test_a_dropped_file_reaches_gold_in_processes_that_share_postgres_alone(team
         # The process that ran it is the code location's.
         assert str(team.ports["code"]) in run.tags[".dagster/grpc_info"]
     assert not (team.home / "history").exists()
+    fresh = {"freshnessStatus": "HEALTHY"}
+    name = "bookshop/gold/sales_by_customer"
+    assert until(lambda: freshness(team, "freshnessStatusInfo")[name] == fresh, 120)
     team.ask("operator", LAUNCH, "/operate", job="retention")
     with team.instance() as instance:
         assert until(lambda: [r.is_success for r in runs(instance, "retention")] == [True], 120)
+
+
+def freshness(team, field):
+    """Return what the web server shows of each table's freshness."""
+    nodes = team.ask("viewer", FRESH)["data"]["assetNodes"]
+    return {"/".join(n["assetKey"]["path"]): n[field] for n in nodes}
 
 
 def runs(instance, job="bookshop_chain"):
