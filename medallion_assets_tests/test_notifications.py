@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from medallion_assets import Pipeline, build_definitions
 from medallion_assets.orchestration import assets as translate
-from medallion_assets.orchestration.notifications import NotSent, message_of, send
+from medallion_assets.orchestration.notifications import Message, NotSent, Trouble, message_of, send
 from medallion_assets.quality.verdicts import Verdict
 from medallion_assets.runs.run import Refresh
 from medallion_assets.settings import Settings
@@ -200,9 +200,9 @@ def test_a_setting_that_cannot_work_is_refused_without_its_secret(settings, word
     assert SECRET not in repr(Settings(notify_webhook=f"https://{SECRET}"))
 
 
-def test_a_mail_is_not_sent_in_the_clear_where_tls_is_asked_for(told):
+def test_a_mail_is_not_sent_in_the_clear_where_tls_is_asked_for():
     with mailbox() as (server, letters):
-        message = message_of_nothing()
+        message = Message("text", "job", "run", "", (Trouble("table", "what", "do"),))
         settings = Settings(
             notify_mail_to="a@shop.test", notify_mail_from="lake@shop.test",
             notify_smtp=server.replace("smtp:", "smtp+starttls:"),
@@ -210,9 +210,3 @@ def test_a_mail_is_not_sent_in_the_clear_where_tls_is_asked_for(told):
         with pytest.raises(NotSent, match="the mail was not sent"):
             send(message, settings)
     assert letters == []
-
-
-def message_of_nothing():
-    from medallion_assets.orchestration.notifications import Message, Trouble
-
-    return Message("text", "job", "run", "", (Trouble("table", "what", "do"),))
