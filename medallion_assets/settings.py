@@ -4,9 +4,10 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from medallion_assets.storage import is_object, path_of
@@ -29,6 +30,8 @@ TAKES: dict[str, tuple[tuple[str, ...], str]] = {
 }
 """By setting, the addresses in an object store that it may have, and what to say of others."""
 
+SCHEMES = {"notify_webhook": ("https", "http"), "notify_smtp": ("smtps", "smtp+starttls", "smtp")}
+"""The addresses messages may be sent to."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """How an address that is no path begins, as ``s3://`` does."""
 
@@ -41,7 +44,10 @@ class Settings(BaseSettings):
     ``user_schema`` both folders are that user's: ``<lake>/_users/<user_schema>``, and so of landing.
     """
 
-    model_config = SettingsConfigDict(env_prefix="MEDALLION_", extra="ignore", frozen=True)
+    # An error names the setting and not its value: some hold passwords.
+    model_config = SettingsConfigDict(
+        env_prefix="MEDALLION_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     pipelines: str = Field(
         default="", description="Module that has the project's pipelines, as package.module."
@@ -73,6 +79,17 @@ class Settings(BaseSettings):
         default=None, ge=0, description="Landed bytes executors parse; 256 MiB and more, none where local."
     )
     events_days: int = Field(default=365, ge=1, description="Days the event log keeps what runs did.")
+    runs_days: int = Field(default=30, ge=1, description="Days Dagster keeps a run that has ended.")
+    notify_webhook: SecretStr = Field(
+        default=SecretStr(""), description="Address a message about a failed run is posted to, as JSON."
+    )
+    notify_mail_to: str = Field(default="", description="Who gets a mail about a failed run, with commas.")
+    notify_mail_from: str = Field(default="", description="Sender of such mails.")
+    notify_smtp: SecretStr = Field(
+        default=SecretStr("smtp://localhost:25"),
+        description="Mail server, as smtps://user:password@host; also smtp+starttls:// or smtp://.",
+    )
+    ui_url: str = Field(default="", description="Address of the Dagster UI, for links in messages.")
     max_bytes_per_trigger: int = Field(
         default=1 << 30, ge=1, description="Bytes of upstream's files a batch takes, in whole commits."
     )
@@ -112,6 +129,24 @@ class Settings(BaseSettings):
             )
         # As SQL has schema names; and a disk that ignores case would give two users one folder.
         return value.lower()
+
+    @field_validator("notify_webhook", "notify_smtp")
+    @classmethod
+    def _is_an_address(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        # The message names no part of the value, which is a secret.
+        schemes = SCHEMES[str(info.field_name)]
+        parts = urlsplit(value.get_secret_value())
+        if value and (parts.scheme not in schemes or not parts.hostname):
+            raise ValueError(f"it is no address that begins with {', '.join(f'{s}://' for s in schemes)}")
+        if parts.scheme == "smtp" and parts.password:
+            raise ValueError("smtp:// would send the password in the clear: say smtps:// or smtp+starttls://")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_sender(self) -> "Settings":
+        if self.notify_mail_to and not self.notify_mail_from:
+            raise ValueError("notify_mail_to needs notify_mail_from, the sender of the mails")
+        return self
 
     @property
     def is_one_machine(self) -> bool:

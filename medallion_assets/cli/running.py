@@ -25,6 +25,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VerbRequest
 from medallion_assets.reports import show
 from medallion_assets.runs.run import run_tables
+from medallion_assets.settings import current_settings, project_folder
 
 Triggers = Annotated[
     list[str] | None,
@@ -187,6 +188,18 @@ PROJECT = {
 }
 """Templates below ``templates/project``, and the file each becomes."""
 
+DEPLOY = {
+    "compose.yaml": "compose.yaml",
+    "Dockerfile": "Dockerfile",
+    "dockerignore": "Dockerfile.dockerignore",
+    "Caddyfile": "Caddyfile",
+    "env": "env.example",
+    "gitignore": ".gitignore",
+    "workspace.yaml": "workspace.yaml",
+    "values.yaml": "values.yaml",
+}
+"""Templates below ``templates/deploy``, and the file each becomes."""
+
 
 @new.command()
 def project(
@@ -201,14 +214,48 @@ def project(
         refuse(f"{name!r} is the name of a module that is installed already; choose another")
     if target.exists() and any(target.iterdir()):
         refuse(f"{target} exists and is not empty; nothing was written")
-    templates = files("medallion_assets") / "templates"
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
-    major, minor, *_ = version("medallion-assets").split(".")
-    words = {"name": name, "version": f"{major}.{minor}", "next_version": f"{major}.{int(minor) + 1}"}
-    for template, path in PROJECT.items():
-        file = target / path.format(name=name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        text = (templates / "project" / f"{template}.jinja").read_text("utf-8")
-        file.write_text(environment.from_string(text).render(words), "utf-8")
-    (target / "dagster.yaml").write_text((templates / "dagster.yaml").read_text("utf-8"), "utf-8")
+    _write(target, "project", PROJECT, {"name": name, **_versions()})
+    (target / "dagster.yaml").write_text(_instance(), "utf-8")
     typer.echo(f"{target} is a project now; `make demo` in it fills its tables, `make test` passes its tests")
+
+
+@new.command()
+def deployment() -> None:
+    """Write deploy/ into this project: Dagster for a team, by Docker Compose or in Kubernetes."""
+    package, root = current_settings().pipelines.partition(".")[0], project_folder()
+    if not package or root is None:
+        refuse("this is no project: run it where `medallion new project NAME` wrote one")
+    target = root / "deploy"
+    if target.exists():
+        refuse(f"{target} exists; nothing was written")
+    words = {"name": package, "module": f"{package}.definitions", **_versions()}
+    _write(target, "deploy", DEPLOY, words)
+    storage = _rendered("deploy", "storage.yaml", words)
+    (target / "dagster.yaml").write_text(_instance() + storage, "utf-8")
+    typer.echo(f"{target} is written; docs/team.md of medallion-assets says how to start it")
+
+
+def _write(target: Path, folder: str, templates: Mapping[str, str], words: Mapping[str, str]) -> None:
+    """Write the file each template becomes."""
+    for template, path in templates.items():
+        file = target / path.format(**words)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(_rendered(folder, template, words), "utf-8")
+
+
+def _rendered(folder: str, template: str, words: Mapping[str, str]) -> str:
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    text = (files("medallion_assets") / "templates" / folder / f"{template}.jinja").read_text("utf-8")
+    return environment.from_string(text).render(words)
+
+
+def _instance() -> str:
+    """Return the ``dagster.yaml`` of every project."""
+    return (files("medallion_assets") / "templates" / "dagster.yaml").read_text("utf-8")
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of this package that a project of today works with."""
+    major, minor, *_ = version("medallion-assets").split(".")
+    first, beyond = f"{major}.{minor}", f"{major}.{int(minor) + 1}"
+    return {"version": first, "next_version": beyond, "versions": f">={first},<{beyond}"}

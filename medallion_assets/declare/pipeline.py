@@ -161,6 +161,7 @@ class Pipeline:
         write_audit_publish: bool = False,
         rows_out: RowsOut = "one",
         trigger: str = "",
+        fresh_within: str = "",
     ) -> Table:
         """Return the table this query fills; the options are the attributes of ``Table``.
 
@@ -180,7 +181,7 @@ class Pipeline:
             write_audit_publish=write_audit_publish,
             set_rules=tuple(rule for rule in of_sets if not rule.judges_rows),
             one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
-            rows_out=rows_out, trigger=trigger,
+            rows_out=rows_out, trigger=trigger, fresh_within=fresh_within,
         )  # fmt: skip
         refuse_what_cannot_work(table, self.tables)
         table = with_warnings(table)

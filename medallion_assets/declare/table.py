@@ -94,6 +94,7 @@ class Table:
         once: Filled by its first refresh and left alone after it, as CREATE TABLE AS SELECT does.
         keeps: How a change feed becomes a slowly changing dimension.
         trigger: ``availableNow``, ``once``, or the processing time between its micro-batches in a stream.
+        fresh_within: How old its newest materialization may be, as ``1 day``; empty where any age will do.
         query_warnings: What its SQL does to records that a person may not expect.
     """
 
@@ -121,6 +122,7 @@ class Table:
     one_each: tuple[SetRule, ...] = ()
     rows_out: RowsOut = "one"
     trigger: str = ""
+    fresh_within: str = ""
     query_warnings: tuple[str, ...] = field(default=(), compare=False)
     flows: "list[Table]" = field(default_factory=list, compare=False, repr=False)
 

@@ -10,11 +10,14 @@ from medallion_assets.declare.errors import DeclarationError, QueryWarning
 from medallion_assets.declare.layout import Layout
 from medallion_assets.declare.table import Table
 from medallion_assets.declare.triggers import timing_of
+from medallion_assets.sources.errors import seconds_of
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 
 MODES = ("append", "update", "complete", "incremental", "changes")
+SHORTEST_FRESHNESS = 60
+"""Seconds: what looks after freshness does not look more often."""
 UNMATCHED = ("", "keep", "quarantine", "retry")
 
 
@@ -56,9 +59,21 @@ def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
         timing_of(table.trigger)
     except DeclarationError as error:
         problems.append(str(error))
+    problems += _freshness(table)
     if table.key in declared:
         problems.append(f"declared twice, first at {declared[table.key].declared_at}")
     return problems
+
+
+def _freshness(table: Table) -> list[str]:
+    if not table.fresh_within:
+        return []
+    try:
+        seconds = seconds_of(table.fresh_within)
+    except ValueError:
+        return [f"fresh_within {table.fresh_within!r} is not a duration as 1 day or 90 minutes"]
+    short = f"fresh_within {table.fresh_within!r} is shorter than {SHORTEST_FRESHNESS} seconds"
+    return [short] if seconds < SHORTEST_FRESHNESS else []
 
 
 def _reads(table: Table) -> list[str]:

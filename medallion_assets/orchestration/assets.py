@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -32,6 +33,7 @@ from medallion_assets.quality.verdicts import (
 from medallion_assets.reports import statuses
 from medallion_assets.runs.run import Refresh, nothing_loaded, refresh
 from medallion_assets.runtime.failures import failure_text, passes_by_itself
+from medallion_assets.sources.errors import seconds_of
 
 RETRIES, RETRY_SECONDS = 2, 30.0
 
@@ -39,6 +41,11 @@ RETRIES, RETRY_SECONDS = 2, 30.0
 def asset_key(table: Table) -> dg.AssetKey:
     """Return the table's asset key, ``pipeline/layer/name``."""
     return dg.AssetKey([table.pipeline, table.layer, table.name])
+
+
+def step_name(table: Table) -> str:
+    """Return the name of the step that refreshes the table, and of its pool."""
+    return table.key.replace("/", "__")
 
 
 def quarantine_key(table: Table) -> dg.AssetKey:
@@ -69,10 +76,10 @@ def as_asset(table: Table) -> dg.AssetsDefinition:
         yield _materialized(table, context, lake, spark, config.trigger)
 
     return dg.multi_asset(
-        name=table.key.replace("/", "__"),
+        name=step_name(table),
         specs=[_spec(table)],
         check_specs=[dg.AssetCheckSpec(name, asset=asset_key(table)) for name in _inline_checks(table)],
-        pool=table.key.replace("/", "__"),
+        pool=step_name(table),
     )(materialize)
 
 
@@ -142,6 +149,7 @@ def _spec(table: Table) -> dg.AssetSpec:
         group_name=table.pipeline,
         kinds={table.layer, "deltalake", "pyspark"},
         owners=list(table.owners),
+        freshness_policy=_freshness(table),
         code_version=code_version(table),
         metadata={
             "dagster/table_name": table.key.replace("/", "."),
@@ -151,6 +159,13 @@ def _spec(table: Table) -> dg.AssetSpec:
             **_code_reference(table),
         },
     )
+
+
+def _freshness(table: Table) -> dg.FreshnessPolicy | None:
+    """Return the policy that Dagster's freshness daemon looks after, None where any age will do."""
+    if not table.fresh_within:
+        return None
+    return dg.FreshnessPolicy.time_window(timedelta(seconds=seconds_of(table.fresh_within)))
 
 
 def _landing(table: Table) -> dg.AssetSpec:

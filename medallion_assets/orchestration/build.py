@@ -8,14 +8,18 @@ from typing import Any
 import dagster as dg
 
 from medallion_assets.declare.pipeline import Pipeline, chosen, upstream_first
+from medallion_assets.declare.table import Table
 from medallion_assets.declare.triggers import timings_of
 from medallion_assets.operations import VERBS, VerbRequest, VerbResult, carry_out
-from medallion_assets.orchestration.assets import as_asset, external_specs, gates, lake_status
+from medallion_assets.orchestration.assets import as_asset, external_specs, gates, lake_status, step_name
 from medallion_assets.orchestration.events import materializations
+from medallion_assets.orchestration.notifications import failure_sensor, is_configured
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
+from medallion_assets.orchestration.retention import retention, run_history
 from medallion_assets.orchestration.sensors import beside_the_chains, landing_sensor
 from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.runs.streaming import stream_tables
+from medallion_assets.settings import current_settings
 
 DESTROYS = ("reset",)
 """Operations that delete data for good: offered on the command line only."""
@@ -168,18 +172,25 @@ def build_definitions(
     tables = [table for pipeline in by_name.values() for table in pipeline.tables.values()]
     chains = {name: _chain(pipeline) for name, pipeline in by_name.items()}
     operations = verb_jobs(by_name)
+    assets = [as_asset(table) for table in tables]
+    checks = [gate for table in tables for gate in gates(table)]
+    owners = {owner for pipeline in by_name.values() for owner in pipeline.owners}
+    named = [spec.key for one in (*assets, *checks) for spec in one.check_specs]
+    retention_job, nightly = retention()
     return dg.Definitions(
         assets=[
-            *(as_asset(table) for table in tables),
+            *assets,
             *(spec for pipeline in by_name.values() for spec in external_specs(pipeline)),
             lake_status(by_name),
+            run_history(owners, named),
         ],
-        asset_checks=[gate for table in tables for gate in gates(table)],
-        jobs=[*chains.values(), *operations, *(streaming_job(p) for p in by_name.values())],
-        schedules=[upkeep(operations)],
+        asset_checks=checks,
+        jobs=[*chains.values(), *operations, *(streaming_job(p) for p in by_name.values()), retention_job],
+        schedules=[upkeep(operations), nightly],
         sensors=[
             *(landing_sensor(pipeline, chains[name].name) for name, pipeline in by_name.items()),
             beside_the_chains(),
+            *_notifications(tables),
         ],
         resources={"lake": LakeResource(), "spark": SparkResource(), **(resources or {})},
         # One process a run: the default gives each table a process, and so a JVM, of its own.
@@ -201,6 +212,13 @@ def _by_name(pipelines: Iterable[Pipeline]) -> dict[str, Pipeline]:
     if not by_name:
         raise ValueError("build_definitions needs at least one pipeline")
     return by_name
+
+
+def _notifications(tables: list[Table]) -> list[dg.SensorDefinition]:
+    """Return the sensor that tells of failed runs, none where no setting names somebody to tell."""
+    if not is_configured(current_settings()):
+        return []
+    return [failure_sensor({step_name(table): table.key for table in tables})]
 
 
 def _chain(pipeline: Pipeline) -> Any:
