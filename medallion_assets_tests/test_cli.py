@@ -185,7 +185,7 @@ def test_a_reset_lists_what_it_would_delete_and_with_yes_deletes_it_and_no_landi
     assert "would be deleted" in listed.output
     done = medallion("reset", "school/bronze/students", "--yes")
     assert done.exit_code == 0, done.output
-    assert not list(lake.root.rglob("*.parquet"))
+    assert not list((lake.root / "school").rglob("*.parquet"))
     assert sorted(lake.settings.landing.rglob("*.*")) == landed
 
 
