@@ -13,21 +13,37 @@ LAYERS = ("bronze", "silver", "gold", "quarantine")
 DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _NAMED: dict[tuple[str, str, str, str], Any] = {}
 """The tables that a JVM's catalogs know already, by session, pipeline, layer and table."""
+_LAKES: dict[str, Path] = {}
+"""The lake each session's names are of."""
 
 
 def name_tables(spark: SparkSession, lake: Path) -> list[str]:
     """Make the lake's tables readable by name in this session; gives the names that are new.
+
+    Names of another lake, as of a user whose schema was set before, are no names any more.
 
     Args:
         spark: The session; others of the same JVM do not see the names.
         lake: The folder that holds every pipeline's tables.
     """
     session = _identity(spark)
+    if _LAKES.setdefault(session, lake) != lake:
+        _forget_names(spark, session)
+        _LAKES[session] = lake
     found = [p for layer in LAYERS for p in lake.glob(f"*/{layer}/*/_delta_log")]
     new = [p.parent for p in found if _key(session, p.parent) not in _NAMED]
     for table in new:
         _name(spark, session, table)
     return [".".join(table.parts[-3:]) for table in new]
+
+
+def _forget_names(spark: SparkSession, session: str) -> None:
+    """Give each pipeline of the session that has names a catalog without any in the place of its own."""
+    pipelines = {pipeline for known, pipeline, _, table in _NAMED if known == session and table}
+    for key in [key for key in _NAMED if key[0] == session and key[1] in pipelines]:
+        del _NAMED[key]
+    for pipeline in pipelines:
+        _catalog(spark, session, pipeline)
 
 
 def _identity(spark: SparkSession) -> str:

@@ -4,6 +4,7 @@ import os
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import AnalysisException
 
 from medallion_assets.sources import copy_into, create_table_as, sql
 from medallion_assets.sources.errors import NewColumns, SourceError
@@ -128,3 +129,17 @@ def test_clauses_that_contradict_are_refused_before_anything_is_read(landed, lak
 def test_a_table_name_that_could_climb_out_is_refused(landed, lake, name):
     with pytest.raises(SourceError, match="names no table"):
         copy_into(name, landed(**FILES), "csv")
+
+
+@pytest.mark.spark
+def test_a_name_is_of_the_lake_that_is_set_and_not_of_one_before(landed, lake, spark, tmp_path, monkeypatch):
+    copy_into("web.bronze.named", landed(day1__csv="id\n1\n"), "csv", spark=spark)
+    copy_into("web.bronze.mine", landed(day1__csv="id\n1\n"), "csv", spark=spark)
+    assert sql("SELECT id FROM web.bronze.named", spark=spark).collect() == [("1",)]
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "other"))
+    copy_into("web.bronze.named", landed(day1__csv="other\n2\n"), "csv", spark=spark)
+    assert sql("SELECT other FROM web.bronze.named", spark=spark).collect() == [("2",)]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql("SELECT id FROM web.bronze.mine", spark=spark)
+    monkeypatch.setenv("MEDALLION_LAKE", str(lake.root))
+    assert sql("SELECT id FROM web.bronze.named", spark=spark).collect() == [("1",)]
