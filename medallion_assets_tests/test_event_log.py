@@ -6,7 +6,9 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion_assets.delta import events, log
+from medallion_assets.delta.errors import LakeFormatUnknown
 from medallion_assets.delta.events import delete_old_events, events_of
+from medallion_assets.delta.rollback import FILE, check_format
 from medallion_assets.operations import VerbRequest, carry_out
 from medallion_assets.runs.run import refresh
 from medallion_assets.sources import copy_into
@@ -69,6 +71,20 @@ def test_loads_and_operations_are_told_by_their_names(lake, drop, spark, refresh
         ("failure", "default/bronze/copied", 0, 0, "SourceMissing"),
     ]
     assert all(row["run_id"] for row in rows)
+
+
+def test_a_lake_of_another_format_gets_no_event_of_what_it_refused(lake, drop, no_spark, monkeypatch):
+    monkeypatch.setenv("MEDALLION_LAKE", str(lake.root))
+    orders, *_ = chain()
+    landed = drop("shop/orders", "a.json", orders_file((1, 5)))
+    check_format(lake.root)
+    (lake.root / FILE).write_text('{"format": 99}')
+    with pytest.raises(LakeFormatUnknown):
+        refresh(orders, lake, no_spark)
+    with pytest.raises(LakeFormatUnknown):
+        copy_into("copied", landed.parent, "json")
+    assert not carry_out("full_refresh", orders, lake, no_spark, VerbRequest()).well
+    assert not events_of(lake.root).exists()
 
 
 def test_events_are_kept_as_many_days_as_the_setting_says(lake):

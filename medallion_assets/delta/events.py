@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch
+from medallion_assets.delta.rollback import check_format
 
 COUNTS = {"rows_read": "read", "rows_written": "written", "rows_quarantined": "quarantined",
           "duplicates": "duplicates", "dropped": "dropped", "late": "late", "rescued": "rescued",
@@ -100,6 +101,8 @@ def append_event(root: Path, table: str, path: Path, work: Work) -> None:
         work: What was done.
     """
     try:
+        # A lake of another release's format is refused with nothing written, an event neither.
+        check_format(root)
         events = pa.Table.from_pylist(list(_rows(table, path, work)), COLUMNS)
         write_deltalake(str(events_of(root)), events, mode="append", partition_by=["day"])
     except Exception as problem:
