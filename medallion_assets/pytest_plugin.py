@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from medallion_assets.sources.errors import BatchRefused
-from medallion_assets.storage import ObjectPath
+from medallion_assets.storage import storage_of
 
 
 class Crashed(BatchRefused):
@@ -34,14 +34,9 @@ class Lakehouse:
     def land(self, zone: str, name: str, content: str | bytes) -> Path:
         """Put a file into a landing zone, ``land("shop/orders", "a.json", text)``; gives its path."""
         target = self.lake.settings.landing / zone / name
-        if isinstance(target, ObjectPath):
-            target.write_bytes(content if isinstance(content, bytes) else content.encode())
-            return target
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}")
-        draft.write_bytes(content if isinstance(content, bytes) else content.encode())
-        # As files should land: whole, in one rename.
-        return draft.replace(target)
+        # As files should land: whole, in one step.
+        storage_of(str(target)).put(str(target), content if isinstance(content, bytes) else content.encode())
+        return target
 
     def run(self, *tables: Any) -> dict[str, Any]:
         """Take what is new through these tables, in this order; gives each one's ``Refresh`` by key."""

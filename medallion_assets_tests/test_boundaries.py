@@ -123,7 +123,6 @@ TOUCH_FILES = {
     "session/java.py": "the jars themselves",
     "session/catalog.py": "lists the tables of a lake",
     "cli/running.py": "writes the files of a new project",
-    "pytest_plugin.py": "drops files into the landing zone of a test, on a local disk",
     "delta/log.py": "copies a table that deltalake cannot read to a folder of its own, for one query",
     "delta/progress.py": "checks and moves Spark's checkpoint, and drops one in an object store",
     "delta/rollback.py": "the format file of a lake",

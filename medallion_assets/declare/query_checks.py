@@ -15,7 +15,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from medallion_assets.declare.query_words import (
+from medallion_assets.declare.query_messages import (
     FILE_NAMES,
     grouped_stream,
     may_fail,

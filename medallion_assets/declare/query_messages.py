@@ -1,4 +1,4 @@
-"""What a person is told of a query over a stream: why it is refused, or what becomes of a record."""
+"""The messages about a query over a stream: why it is refused, or what happens to a record."""
 
 from collections.abc import Collection
 

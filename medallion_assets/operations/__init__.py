@@ -59,13 +59,14 @@ def carry_out(verb: str, table: Table, lake: Lake, spark: Spark, request: VerbRe
         instead = OF_DECLARED[verb].format(name=table.key.replace("/", "."))
         return refused(table, f"loads from a notebook fill it, and {verb} is for declared tables: {instead}")
     request = replace(request, run_id=request.run_id or uuid.uuid4().hex)
-    started, before, failed = time.monotonic(), _version(table, lake), None
+    writes = not request.dry_run and verb not in READ_ONLY
+    started, before, failed = time.monotonic(), _version(table, lake) if writes else None, None
     try:
         result = VERBS[verb](table, lake, spark, request)
     except Exception as error:
         failed = error
         result = VerbResult(table.key, failure_text(table, lake, error), well=False)
-    if not (request.dry_run or verb in READ_ONLY) and (failed or _version(table, lake) != before):
+    if writes and (failed or _version(table, lake) != before):
         batches = () if failed else committed_after(lake.path(table), before)
         work = Work(request.run_id, batches, time.monotonic() - started, None, failed, verb)
         append_event(lake.root, table.key, lake.path(table), work)

@@ -175,14 +175,14 @@ def build_definitions(
     assets = [as_asset(table) for table in tables]
     checks = [gate for table in tables for gate in gates(table)]
     owners = {owner for pipeline in by_name.values() for owner in pipeline.owners}
-    named = [spec.key for one in (*assets, *checks) for spec in one.check_specs]
+    check_keys = [spec.key for definition in (*assets, *checks) for spec in definition.check_specs]
     retention_job, nightly = retention()
     return dg.Definitions(
         assets=[
             *assets,
             *(spec for pipeline in by_name.values() for spec in external_specs(pipeline)),
             lake_status(by_name),
-            run_history(owners, named),
+            run_history(owners, check_keys),
         ],
         asset_checks=checks,
         jobs=[*chains.values(), *operations, *(streaming_job(p) for p in by_name.values()), retention_job],

@@ -77,14 +77,14 @@ def failure_sensor(steps: Mapping[str, str]) -> dg.SensorDefinition:
 def message_of(context: dg.RunFailureSensorContext, steps: Mapping[str, str], ui_url: str = "") -> Message:
     """Return the message about a failed run."""
     run = context.dagster_run
-    found = (*_failed_checks(context), *_failed_steps(context, steps))
+    failures = (*_failed_checks(context), *_failed_steps(context, steps))
     lost = Trouble(
         run.job_name,
         (context.failure_event.message or "the run ended without a word")[:LONGEST],
         "Nothing by hand at first: what it left is taken by the next run, which the sensor requests. "
         "If it happens again, look into the log of the code location.",
     )
-    troubles = found or (lost,)
+    troubles = failures or (lost,)
     url = f"{ui_url.rstrip('/')}/runs/{run.run_id}" if ui_url else ""
     lines = [f"{t.table}: {t.what}\n{t.do}" for t in troubles]
     text = "\n\n".join([*lines, f"Run {run.run_id} of {run.job_name} failed. {url}".strip()])
@@ -99,21 +99,21 @@ def _failed_checks(context: dg.RunFailureSensorContext) -> Iterator[Trouble]:
         if check.passed or not check.blocking or check.severity != dg.AssetCheckSeverity.ERROR:
             continue
         table = "/".join(check.asset_key.path)
-        words = f"the check {check.check_name} failed: {check.description or 'see its page'}"
-        yield Trouble(table, words[:LONGEST], f"{_doctor(table)} Tables below it wait until it passes.")
+        message = f"the check {check.check_name} failed: {check.description or 'see its page'}"
+        yield Trouble(table, message[:LONGEST], f"{_doctor(table)} Tables below it wait until it passes.")
 
 
 def _failed_steps(context: dg.RunFailureSensorContext, steps: Mapping[str, str]) -> Iterator[Trouble]:
     for event in context.get_step_failure_events():
         failure = event.step_failure_data
-        told = failure.user_failure_data.description if failure.user_failure_data else None
+        description = failure.user_failure_data.description if failure.user_failure_data else None
         error = failure.error.message.strip() if failure.error else "it failed"
         table = steps.get(event.step_key or "")
         if table:
-            yield Trouble(table, (told or error)[:LONGEST], _doctor(table))
+            yield Trouble(table, (description or error)[:LONGEST], _doctor(table))
         elif "DagsterAssetCheckFailedError" not in error:
             job = context.dagster_run.job_name
-            yield Trouble(job, (told or error)[:LONGEST], "The run's page has the whole error.")
+            yield Trouble(job, (description or error)[:LONGEST], "The run's page has the whole error.")
 
 
 def _doctor(table: str) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from medallion_assets.declare.pipeline import readers_of
 from medallion_assets.declare.table import Table
 from medallion_assets.declare.triggers import Timing, timing_of
+from medallion_assets.delta.batches import write_json
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import Outcome, run_tables
 from medallion_assets.sources import file_status as files
@@ -199,7 +200,7 @@ def _on_record(
     # In a context of its own: this lease is no condition of a table's commit.
     apart, lease = copy_context(), held(place / "lease", "the stream")
     apart.run(lease.__enter__)
-    storage_of(str(place)).put(str(place / "stream.json"), json.dumps(asdict(record)).encode())
+    write_json(place / "stream.json", asdict(record))
     try:
         yield place
     finally:

@@ -1,7 +1,7 @@
 """Check Spark's plan of a query at the table's first run, before any row is read.
 
 These checks are for queries that return a frame: they have no SQL text to check when they are declared. The
-messages are those of ``declare.query_words``.
+messages are those of ``declare.query_messages``.
 """
 
 import logging
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.errors import QueryRefused
-from medallion_assets.declare.query_words import (
+from medallion_assets.declare.query_messages import (
     FILE_NAMES,
     grouped_stream,
     may_fail,
@@ -39,7 +39,7 @@ WINDOWS = ("spark.timeWindow", "spark.sessionWindow")
 """Keys that Spark writes into the metadata of a window's column."""
 
 NAMES = {"STRING": "TEXT", "INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
-"""Types by the names of ``query_words.may_fail``, where Spark's are others."""
+"""Types by the names of ``query_messages.may_fail``, where Spark's are others."""
 
 FILE = "query_warnings.json"
 
@@ -102,10 +102,12 @@ def _problems(plan: Any, table: Table) -> Iterator[str]:
             # Of a size that is no multiple of the slide Spark makes one window too many, and filters.
             always = node.condition().nodeName() == "IsNotNull"
             yield sliding_windows(table, node.child().projections().size(), always)
-        if any(column.name() == "_metadata" for column in each(node.references().toSeq())):
-            yield name_of_file(table, "_metadata")
-        for expression in each(node.expressions()):
-            yield from (name_of_file(table, f"{name}()") for name in _file_names(expression))
+        # Each of these asks is a call to Java; a query over a table may name the table's files.
+        if table.source:
+            if any(column.name() == "_metadata" for column in each(node.references().toSeq())):
+                yield name_of_file(table, "_metadata")
+            for expression in each(node.expressions()):
+                yield from (name_of_file(table, f"{name}()") for name in _file_names(expression))
 
 
 def _file_names(expression: Any) -> Iterator[str]:
