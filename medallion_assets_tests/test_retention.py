@@ -18,9 +18,9 @@ from medallion_assets.runs.run import Refresh
 from medallion_assets_tests.dagster_home import PROJECT
 
 TABLES = 30
-EVENTS_OF_A_TABLE = 24
-"""The planned and the done materialization, three checks planned and done, and their steps."""
-BYTES_OF_A_TABLE = 40_000
+EVENTS_OF_A_TABLE = 20
+"""The planned and the done materialization, four checks planned, done and output, two steps."""
+BYTES_OF_A_TABLE = 33_000
 
 
 def shop(tables=1):

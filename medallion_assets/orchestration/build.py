@@ -173,7 +173,7 @@ def build_definitions(
     chains = {name: _chain(pipeline) for name, pipeline in by_name.items()}
     operations = verb_jobs(by_name)
     assets = [as_asset(table) for table in tables]
-    checks = [gate for table in tables for gate in gates(table)]
+    checks = [gates(table) for table in tables]
     owners = {owner for pipeline in by_name.values() for owner in pipeline.owners}
     check_keys = [spec.key for definition in (*assets, *checks) for spec in definition.check_specs]
     retention_job, nightly = retention()
