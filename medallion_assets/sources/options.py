@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from medallion_assets.sources.errors import SourceError, seconds_of
 from medallion_assets.sources.evolution import is_column
+from medallion_assets.sources.kafka import Topic, wrong_with_topic
 from medallion_assets.sources.option_names import MALFORMED, refused, wrong_with_reader
 from medallion_assets.sources.select_list import select_problems
 from medallion_assets.sources.walking import location_of
@@ -64,6 +65,7 @@ def problems_of(source: "Source") -> list[str]:
             problems.append(f"{column!r} is no column name")
     if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
         problems.append("a trigger takes at least one file and one byte, a table has at least one column")
+    problems += wrong_with_topic(source) if source.kafka else []
     return [*problems, *_wrong_times(source), *_wrong_cleaning(source), *select_problems(source)]
 
 
@@ -194,6 +196,7 @@ class Source:
         max_columns: Columns evolution stops at; further fields are rescued.
         select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
         reader_options: Options of the format's reader; an unknown one is an error.
+        kafka: The topic whose messages a run lands there as files, each value one record of the format.
 
     Raises:
         SourceError: An option is unknown, out of range or contradicts another.
@@ -229,6 +232,7 @@ class Source:
     max_columns: int = 1000
     select: tuple[str, ...] = ()
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
+    kafka: Topic | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
