@@ -97,6 +97,17 @@ class Broker:
             producer.produce(topic, whole, key, partition, headers=headers)
         assert producer.flush(30) == 0
 
+    def messages(self, topic: str):
+        """Return the messages of a topic's first partition, with a consumer of the test's own."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "test", "log_level": 0,
+                             "enable.partition.eof": True, "enable.auto.commit": False})  # fmt: skip
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while not (message := consumer.poll(10)).error():
+            yield message
+        consumer.close()
+
     def drop(self, topic: str) -> None:
         """Delete a topic, and wait until it is gone."""
         admin = self.admin()

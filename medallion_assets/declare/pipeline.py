@@ -124,8 +124,11 @@ class Pipeline:
 
         Args:
             name: The source's folder, and the topic where none is given.
-            topic, servers, starting_offsets, fail_on_data_loss: Those of ``sources.kafka.Topic``.
+            topic: The topic, where its name is another.
+            servers: ``host:port`` with commas; those of the setting ``kafka_conf`` where empty.
             format: ``json``, ``text`` for strings, ``binaryFile`` for bytes as they are.
+            starting_offsets: ``earliest`` or ``latest``: where the first run begins.
+            fail_on_data_loss: False goes on where messages were removed before they were read, and says so.
             options: Those of ``sources.Source``.
         """
         messages = Topic(topic or name, servers, starting_offsets, fail_on_data_loss)

@@ -194,8 +194,8 @@ def refuse_loss(topic: Topic, lost: Iterable[OffsetRange]) -> None:
     raise OffsetsLost(
         f"topic {topic.name}: {offsets} offsets were removed by the topic's retention before they were read: "
         f"{'; '.join(map(str, ranges))}. Nothing was read or written, and what was loaded before stays: read "
-        "them from a copy of the topic if there is one. To go on without them declare fail_on_data_loss=False, "
-        "and the next run records them as lost and reads what follows."
+        "them from a copy of the topic if there is one. To go on without them declare "
+        "fail_on_data_loss=False, and the next run records them as lost and reads what follows."
     )
 
 
@@ -211,9 +211,9 @@ def of_topic(landed: Iterable[Landed], topic: Topic, topic_id: str) -> list[Land
     if known and not ours and topic.fail_on_data_loss:
         raise OffsetsLost(
             f"topic {topic.name} ({topic_id}) is not the topic that was landed before, {', '.join(others)}: "
-            "it was deleted and made again, or the declaration names another, so that its offsets start over. "
-            "What the former topic had beyond the last run is lost; nothing was read or written now. To go on "
-            "with the new topic from its first message, beside the rows there are, declare "
+            "it was deleted and made again, or the declaration names another, so that its offsets start "
+            "over. What the former topic had beyond the last run is lost; nothing was read or written now. To "
+            "go on with the new topic from its first message, beside the rows there are, declare "
             "fail_on_data_loss=False; to begin anew declare it as a source of another name."
         )
     return ours
@@ -244,6 +244,6 @@ def accounted(landed: Mapping[Landed, int]) -> tuple[str, dict[str, int], bool]:
     words += [f"removed from the topic before they were read: {'; '.join(lost)}"] if lost else []
     words.append(
         f"{numbers['offsets']} offsets taken, {numbers['messages']} of them messages; "
-        f"{numbers['offsets_without_message']} have none (ends of transactions, aborted or compacted messages)"
+        f"{numbers['offsets_without_message']} have none (ends of transactions, aborted or compacted)"
     )
     return "; ".join(words), numbers, is_whole

@@ -67,8 +67,8 @@ class _Broker:
         } | servers
         if not self.client.get("bootstrap.servers"):
             raise KafkaUnreachable(
-                f"topic {self.topic.name}: no broker is named. Nothing was read or written: give servers in the "
-                "declaration, or bootstrap.servers in MEDALLION_KAFKA_CONF."
+                f"topic {self.topic.name}: no broker is named. Nothing was read or written: give "
+                "servers in the declaration, or bootstrap.servers in MEDALLION_KAFKA_CONF."
             )
 
     def _hear(self, error: Any) -> None:
@@ -100,15 +100,17 @@ class _Broker:
         except KafkaException as error:
             raise self.unreachable(error.args[0].str()) from error
         # Retention may go on between the two answers.
-        return str(found.topic_id), {p: (begins[p], max(ends[p], begins[p])) for p in sorted(ends)}
+        # As Kafka's own tools write it; the client uses + and /.
+        topic_id = str(found.topic_id).translate(str.maketrans("+/", "-_", "="))
+        return topic_id, {p: (begins[p], max(ends[p], begins[p])) for p in sorted(ends)}
 
     def unreachable(self, why: str) -> KafkaUnreachable:
         """Return the error for a broker that does not answer, or has no such topic."""
         heard = f"{why}; {self.said}" if self.said and self.said not in why else why
         return KafkaUnreachable(
-            f"topic {self.topic.name} at {self.client['bootstrap.servers']} cannot be read: {heard}. No table "
-            "was changed and nothing is lost: start the broker, create the topic, or correct the declaration or "
-            "MEDALLION_KAFKA_CONF, and run again."
+            f"topic {self.topic.name} at {self.client['bootstrap.servers']} cannot be read: {heard}. No "
+            "table was changed and nothing is lost: start the broker, create the topic, or correct the "
+            "declaration or MEDALLION_KAFKA_CONF, and run again."
         )
 
     def messages(self, wanted: OffsetRange) -> Iterator[list[Any]]:
@@ -184,8 +186,8 @@ def _look(
         import confluent_kafka  # noqa: F401
     except ImportError as error:
         raise KafkaUnreachable(
-            f"topic {source.kafka.name}: Kafka's client library is not installed. Nothing was read or written: "
-            "pip install 'medallion-assets[kafka]', and run again."
+            f"topic {source.kafka.name}: Kafka's client library is not installed. Nothing was read or "
+            "written: pip install 'medallion-assets[kafka]', and run again."
         ) from error
     broker = _Broker(source.kafka, options)
     topic_id, available = broker.described()
@@ -234,7 +236,7 @@ def _create(folder: Path | str, landed: Landed, rows: list[tuple[Any, ...]]) -> 
     path = f"{str(folder).rstrip('/')}/{landed.path}"
     if not storage_of(path).create(path, encoded(rows).to_pybytes()):
         raise OffsetsLost(
-            f"topic {landed.topic}: {landed.path} is in the landing zone already, and no run of this table wrote "
-            "it. Nothing was overwritten: two processes land this topic in one folder; give each table a source "
-            "of its own name, and run again."
+            f"topic {landed.topic}: {landed.path} is in the landing zone already, and no run of this table "
+            "wrote it. Nothing was overwritten: two processes land this topic in one folder; give each table a "
+            "source of its own name, and run again."
         )

@@ -112,7 +112,7 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
 
 
 def _of_messages(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
-    """Return which message each entry is of, by ``entry_id``; key and headers are in its landing file alone."""
+    """Return which message each entry is of, by ``entry_id``; only its landing file has key and headers."""
     rows = entries.select("source_file", "position", "entry_id").collect()
     found: dict[str, dict[int, Any]] = {}
     for path in {row[0] for row in rows}:

@@ -1,11 +1,11 @@
 """A Kafka topic as a bronze source: each message once, by its offset, from a real broker to gold."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from pyspark.sql import DataFrame
@@ -13,14 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets import Pipeline, stream
 from medallion_assets.delta import log
+from medallion_assets.lake.arrivals import take_arrivals, waiting_offsets
 from medallion_assets.operations import VERBS, VerbRequest
-from medallion_assets.quality.verdicts import offsets_conserved, verdicts
+from medallion_assets.quality.verdicts import offsets_conserved
 from medallion_assets.runs.run import refresh
-from medallion_assets.sources.kafka import KafkaUnreachable, OffsetsLost
+from medallion_assets.sources.kafka import KafkaUnreachable, OffsetsLost, landed_of
 from medallion_assets_tests.broker import Broker
-
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
@@ -35,20 +33,22 @@ def pipeline_of(broker, topic, **options):
     shop = Pipeline("kafka_shop", owners=("team:shop",))
     options = {"servers": broker.address, "schema": "id BIGINT, amount DOUBLE", **options}
 
+    messages = shop.kafka("orders", topic=topic, **options)
+
     @shop.bronze()
-    def orders(messages: DataFrame = shop.kafka("orders", topic=topic, **options)) -> DataFrame:
+    def orders(messages: DataFrame = messages) -> DataFrame:
         """One row per message."""
         return messages
 
     @shop.silver(unique_by="id")
     def paid(rows: DataFrame = stream(orders)) -> DataFrame:
         """One row per order."""
-        return rows.where("NOT _tombstone").select("id", "amount", F.col("_key").cast("string").alias("key"))
+        return rows.select("id", "amount", "_partition")
 
-    @shop.gold(output_mode="complete")
+    @shop.gold(output_mode="complete", row_count_column="orders")
     def total(rows: DataFrame = stream(paid)) -> DataFrame:
         """The sum of all."""
-        return rows.groupBy("key").agg(F.sum("amount").alias("amount"), F.count("*").alias("orders"))
+        return rows.groupBy("_partition").agg(F.sum("amount").alias("amount"), F.count("*").alias("orders"))
 
     return shop.tables["kafka_shop/bronze/orders"], paid, total
 
@@ -62,10 +62,13 @@ def offsets(table, lake):
     return [(row["_partition"], row["_offset"]) for row in found]
 
 
+@pytest.mark.spark
 def test_messages_reach_gold_with_key_headers_and_time_and_later_ones_follow(broker, lake, refreshed):
     topic = broker.topic(2)
     chain = pipeline_of(broker, topic)
-    broker.produce(topic, {"id": 1, "amount": 2.5}, key=b"\xff\x00", headers=[("trace", b"\x01"), ("n", None)])
+    broker.produce(
+        topic, {"id": 1, "amount": 2.5}, key=b"\xff\x00", headers=[("trace", b"\x01"), ("n", None)]
+    )
     broker.produce(topic, {"id": 2, "amount": 1.5}, partition=1, key=b"k")
     refreshed(*chain)
     broker.produce(topic, {"id": 3, "amount": 4.0}, partition=1, key=b"k")
@@ -76,11 +79,14 @@ def test_messages_reach_gold_with_key_headers_and_time_and_later_ones_follow(bro
     assert [(h["key"], h["value"]) for h in first["_headers"]] == [("trace", b"\x01"), ("n", None)]
     assert first["_timestamp"] is not None and third["_timestamp"] >= second["_timestamp"]
     assert (third["_partition"], third["_offset"]) == (1, 1)
-    sums = {row["key"]: row["amount"] for row in rows_of(chain[2], lake, order="key")}
-    assert sums["k"] == 5.5
+    sums = rows_of(chain[2], lake, "_partition, amount", order="_partition")
+    assert [tuple(row.values()) for row in sums] == [(0, 2.5), (1, 5.5)]
+    balanced = offsets_conserved(chain[0], lake)
+    assert balanced.passed and (balanced.numbers["offsets"], balanced.numbers["messages"]) == (3, 3)
     assert refresh(chain[0], lake, None).skipped
 
 
+@pytest.mark.spark
 def test_values_that_are_no_rows_are_quarantined_with_topic_partition_and_offset(broker, lake, refreshed):
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic)
@@ -98,6 +104,7 @@ def test_values_that_are_no_rows_are_quarantined_with_topic_partition_and_offset
     assert held[0]["row"] == '{"id": 1' and held[1]["raw_base64"]
 
 
+@pytest.mark.spark
 def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark, refreshed):
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic)
@@ -107,3 +114,221 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
     (row,) = rows_of(orders, lake, where="id = 2")
     assert (row["_topic"], row["_partition"], row["_offset"], row["_key"]) == (topic, 0, 1, b"k2")
     assert row["_headers"][0]["key"] == "h" and row["_timestamp"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("value_format", ["text", "binaryFile"])
+def test_values_that_are_no_json_are_taken_as_strings_or_bytes(broker, lake, refreshed, value_format):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic, format=value_format, schema=None)
+    broker.produce(topic, "two\nlines".encode(), b"", None, b"\xff")
+    (done,) = refreshed(orders)
+    found = [(row["value"], row["_tombstone"]) for row in rows_of(orders, lake)]
+    if value_format == "binaryFile":
+        assert found == [(b"two\nlines", False), (b"", False), (None, True), (b"\xff", False)]
+    else:
+        assert found == [("two\nlines", False), ("", False), (None, True)] and done.total("quarantined") == 1
+
+
+@pytest.mark.spark
+def test_columns_are_inferred_and_added_and_a_field_of_a_provenance_name_is_rescued(broker, lake, refreshed):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic, schema=None, infer_column_types=True)
+    broker.produce(topic, None)
+    refreshed(orders)
+    broker.produce(topic, {"id": 1, "_offset": 99})
+    refreshed(orders)
+    broker.produce(topic, {"id": 2, "extra": True})
+    refreshed(orders)
+    _, first, second = rows_of(orders, lake)
+    assert (first["id"], first["_offset"], second["extra"]) == (1, 1, True)
+    assert '"_offset":99' in first["_rescued_data"]
+
+
+def taken(table, lake):
+    """Lands what is new and puts it into the ledger, without Spark; gives the ranges by partition."""
+    take_arrivals(table, lake)
+    found = [landed_of(row["path"]) for row in log.rows(lake.ledger(table), "SELECT path FROM t ORDER BY path")]
+    return [(file.range.partition, file.range.start, file.range.end) for file in found if not file.lost]
+
+
+def test_partitions_that_are_added_are_read_from_their_first_message(broker, lake):
+    from confluent_kafka.admin import NewPartitions
+
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic, starting_offsets="latest")
+    broker.produce(topic, b"{}", b"{}")
+    assert taken(orders, lake) == [(0, 2, 2)]
+    admin = broker.admin()
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    broker.produce(topic, b"{}", partition=1)
+    assert waiting_offsets(orders, lake).offsets == 1
+    assert taken(orders, lake) == [(0, 2, 2), (1, 0, 1)]
+    assert waiting_offsets(orders, lake) is None
+
+
+def test_a_first_run_from_earliest_begins_where_the_topic_begins(broker, lake):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    broker.produce(topic, b"{}", b"{}", b"{}")
+    broker.delete_before(topic, 2)
+    assert taken(orders, lake) == [(0, 2, 3)]
+
+
+def test_messages_that_retention_took_fail_the_run_by_name_and_are_counted_once_allowed(broker, lake):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    broker.produce(topic, b"{}", b"{}")
+    assert taken(orders, lake) == [(0, 0, 2)]
+    broker.produce(topic, b"{}", b"{}", b"{}")
+    broker.delete_before(topic, 4)
+    for _ in range(2):
+        with pytest.raises(OffsetsLost, match="2 offsets were removed .*partition 0 offsets 2 to 3"):
+            taken(orders, lake)
+    allowed, *_ = pipeline_of(broker, topic, fail_on_data_loss=False)
+    assert taken(allowed, lake) == [(0, 0, 2), (0, 4, 5)]
+    verdict = offsets_conserved(allowed, lake)
+    assert not verdict.passed and not verdict.blocking
+    assert verdict.numbers["offsets_lost"] == 2 and "partition 0 offsets 2 to 3" in verdict.words
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_refused_by_name(broker, lake):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    broker.produce(topic, b"{}", b"{}")
+    taken(orders, lake)
+    broker.drop(topic)
+    with pytest.raises(KafkaUnreachable, match=topic):
+        taken(orders, lake)
+    broker.topic(name=topic)
+    broker.produce(topic, b"{}", b"{}", b"{}")
+    with pytest.raises(OffsetsLost, match="deleted and made again"):
+        taken(orders, lake)
+    allowed, *_ = pipeline_of(broker, topic, fail_on_data_loss=False)
+    assert sorted(taken(allowed, lake)) == [(0, 0, 2), (0, 0, 3)]
+
+
+def test_ends_of_transactions_and_aborted_messages_are_offsets_without_a_message(broker, lake):
+    from confluent_kafka import Producer
+
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    for commits in (True, False):
+        producer.begin_transaction()
+        producer.produce(topic, b'{"id": 1}', partition=0)
+        producer.flush()
+        (producer.commit_transaction if commits else producer.abort_transaction)(30)
+    producer.begin_transaction()
+    producer.produce(topic, b'{"id": 2}', partition=0)
+    producer.flush()
+    # A message of an open transaction waits: it may be taken back.
+    assert taken(orders, lake) == [(0, 0, 4)]
+    verdict = offsets_conserved(orders, lake)
+    numbers = verdict.numbers
+    assert verdict.passed
+    assert (numbers["offsets"], numbers["messages"], numbers["offsets_without_message"]) == (4, 1, 3)
+    producer.commit_transaction(30)
+    assert taken(orders, lake) == [(0, 0, 4), (0, 4, 6)]
+
+
+def test_messages_that_compaction_removed_are_offsets_without_a_message(broker, lake):
+    topic = broker.topic(
+        cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01", max_compaction_lag_ms="100"
+    )
+    orders, *_ = pipeline_of(broker, topic)
+    for _ in range(3):
+        broker.produce(topic, b'{"id": 1}', key=b"k")
+        time.sleep(0.2)
+    broker.produce(topic, b'{"id": 2}', key=b"k")
+    deadline = time.monotonic() + 30
+    while len(list(broker.messages(topic))) > 3 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    there = len(list(broker.messages(topic)))
+    if there == 4:
+        pytest.skip("the broker did not compact the topic in 30 seconds")
+    assert taken(orders, lake) == [(0, 0, 4)]
+    assert offsets_conserved(orders, lake).numbers["offsets_without_message"] == 4 - there
+
+
+def test_a_broker_that_is_not_there_fails_the_run_in_words(lake, monkeypatch):
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 1.0)
+    gone = type("Gone", (), {"address": "127.0.0.1:1"})
+    orders, *_ = pipeline_of(gone, "orders")
+    with pytest.raises(KafkaUnreachable, match="127.0.0.1:1 cannot be read: .* nothing is lost"):
+        take_arrivals(orders, lake)
+    silent, *_ = pipeline_of(type("None_", (), {"address": ""}), "orders")
+    with pytest.raises(KafkaUnreachable, match="bootstrap.servers in MEDALLION_KAFKA_CONF"):
+        take_arrivals(silent, lake)
+
+
+def test_a_landing_file_that_went_leaves_no_hole_unseen(broker, lake, tmp_path):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    for _ in range(3):
+        broker.produce(topic, b"{}")
+        taken(orders, lake)
+    ledger = lake.ledger(orders)
+    files = sorted((tmp_path / "landing").rglob("*.parquet"))
+    files[1].unlink()
+    ledger.rename(tmp_path / "gone")
+    with pytest.raises(OffsetsLost, match="landed up to offset 1, and the next file"):
+        taken(orders, lake)
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = {path!r}
+from medallion_assets.lake import arrivals
+from medallion_assets.lake.paths import Lake
+from medallion_assets.sources import load
+from medallion_assets.runs.run import refresh
+from medallion_assets.session import start_session
+from medallion_assets.settings import current_settings
+from medallion_assets_tests.sources.test_kafka import pipeline_of
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+lake, broker = Lake(current_settings()), type("B", (), {{"address": {address!r}}})
+table = pipeline_of(broker, {topic!r})[0]
+if {point!r} == "landed":
+    arrivals.discover = die
+    arrivals.take_arrivals(table, lake)
+else:
+    load.outcomes.record = die
+    refresh(table, lake, lambda: start_session(lake.settings))
+"""
+
+
+def killed(broker, topic, point, lake):
+    """Runs the first table in a process of its own, which is killed at a point."""
+    text = KILLED.format(path=sys.path, address=broker.address, topic=topic, point=point)
+    folders = {"MEDALLION_LAKE": str(lake.root), "MEDALLION_LANDING": str(lake.settings.landing)}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], env={**os.environ, **folders},
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+
+
+def test_a_process_killed_between_landing_and_ledger_lands_no_message_twice(broker, lake):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    broker.produce(topic, b"{}", b"{}")
+    killed(broker, topic, "landed", lake)
+    broker.produce(topic, b"{}")
+    assert taken(orders, lake) == [(0, 0, 2), (0, 2, 3)]
+    assert offsets_conserved(orders, lake).numbers["messages"] == 3
+
+
+@pytest.mark.spark
+@pytest.mark.thorough
+def test_a_process_killed_after_its_commit_takes_no_message_twice(broker, lake, refreshed):
+    topic = broker.topic()
+    chain = pipeline_of(broker, topic)
+    broker.produce(topic, {"id": 1}, {"id": 2}, b"{")
+    killed(broker, topic, "committed", lake)
+    broker.produce(topic, {"id": 3})
+    refreshed(*chain)
+    assert offsets(chain[0], lake) == [(0, 0), (0, 1), (0, 3)]
+    assert [row["id"] for row in rows_of(chain[1], lake, "id", order="id")] == [1, 2, 3]
