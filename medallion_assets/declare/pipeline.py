@@ -118,13 +118,11 @@ class Pipeline:
         fail_on_data_loss: bool = True,
         **options: Any,
     ) -> Any:
-        """Say that a parameter takes the messages of a Kafka topic, each value one record.
-
-        A run first lands new messages as files in the source's folder; only this table may read it.
+        """Say that a parameter takes a Kafka topic's messages, landed as files in a folder of this table alone.
 
         Args:
-            name: The source's folder, and the topic where none is given.
-            topic: The topic, where its name is another.
+            name: The source's folder.
+            topic: One of the folder's name where empty.
             servers: ``host:port`` with commas; those of the setting ``kafka_conf`` where empty.
             format: ``json``, ``text`` for strings, ``binaryFile`` for bytes as they are.
             starting_offsets: ``earliest`` or ``latest``: where the first run begins.

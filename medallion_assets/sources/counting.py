@@ -22,8 +22,7 @@ from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_blocks import csv_contents
 from medallion_assets.sources.formats.exact_copy import footer
 from medallion_assets.sources.formats.json_scan import documents
-from medallion_assets.sources.formats.messages import LAYOUT as MESSAGES
-from medallion_assets.sources.formats.messages import message_blocks, message_contents
+from medallion_assets.sources.formats.messages import MESSAGES, message_blocks, message_contents
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import SPARK_READS, Wrapping, wrapping

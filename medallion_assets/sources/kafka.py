@@ -210,10 +210,10 @@ def of_topic(landed: Iterable[Landed], topic: Topic, topic_id: str) -> list[Land
     others = sorted({f"{file.topic} ({file.topic_id})" for file in known} - {f"{topic.name} ({topic_id})"})
     if known and not ours and topic.fail_on_data_loss:
         raise OffsetsLost(
-            f"topic {topic.name} ({topic_id}) is not the topic that was landed before, {', '.join(others)}: "
+            f"topic {topic.name} ({topic_id}) is not the one that was landed before, {', '.join(others)}: "
             "it was deleted and made again, or the declaration names another, so that its offsets start "
-            "over. What the former topic had beyond the last run is lost; nothing was read or written now. To "
-            "go on with the new topic from its first message, beside the rows there are, declare "
+            "over. What the former topic had beyond the last run is lost; nothing was read or written now. "
+            "To go on with the new topic from its first message, beside the rows there are, declare "
             "fail_on_data_loss=False; to begin anew declare it as a source of another name."
         )
     return ours

@@ -237,6 +237,6 @@ def _create(folder: Path | str, landed: Landed, rows: list[tuple[Any, ...]]) -> 
     if not storage_of(path).create(path, encoded(rows).to_pybytes()):
         raise OffsetsLost(
             f"topic {landed.topic}: {landed.path} is in the landing zone already, and no run of this table "
-            "wrote it. Nothing was overwritten: two processes land this topic in one folder; give each table a "
-            "source of its own name, and run again."
+            "wrote it. Nothing was overwritten: two tables land this topic in one folder; give each a source "
+            "of its own name, and run again."
         )

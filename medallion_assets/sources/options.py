@@ -34,9 +34,8 @@ COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
 def problems_of(source: "Source") -> list[str]:
     """Return the problems of a source's options."""
-    problems = (
-        ["its columns are fixed; it takes no schema"] if source.format in FIXED and source.schema else []
-    )
+    fixed = source.format in FIXED and source.schema
+    problems = ["its columns are fixed; it takes no schema"] if fixed else []
     problems += [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
     problems += [
         f"its schema cannot have a column {name!r}: the engine or Delta keeps the name, and a field of that "
@@ -58,8 +57,7 @@ def problems_of(source: "Source") -> list[str]:
         problems.append(f"allow_overwrites={source.allow_overwrites!r} is not one of {', '.join(OVERWRITES)}")
     if source.change_detection not in DETECTION:
         problems.append(f"change_detection={source.change_detection!r} is not one of {', '.join(DETECTION)}")
-    if source.path:
-        problems += _wrong_path(source.path)
+    problems += _wrong_path(source.path) if source.path else []
     for column in (source.rescued_data_column or RESCUED, source.corrupt_column):
         if not COLUMN.fullmatch(column):
             problems.append(f"{column!r} is no column name")

@@ -20,6 +20,7 @@ from medallion_assets.runs.run import refresh
 from medallion_assets.sources.kafka import KafkaUnreachable, OffsetsLost, landed_of
 from medallion_assets_tests.broker import Broker
 
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
     pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
@@ -75,14 +76,17 @@ def test_messages_reach_gold_with_key_headers_and_time_and_later_ones_follow(bro
     refreshed(*chain)
     first, second, third = rows_of(chain[0], lake)
     assert (first["_topic"], first["_partition"], first["_offset"], first["id"]) == (topic, 0, 0, 1)
-    assert first["_key"] == b"\xff\x00" and first["_tombstone"] is False
+    assert first["_key"] == b"\xff\x00"
+    assert first["_tombstone"] is False
     assert [(h["key"], h["value"]) for h in first["_headers"]] == [("trace", b"\x01"), ("n", None)]
-    assert first["_timestamp"] is not None and third["_timestamp"] >= second["_timestamp"]
+    assert first["_timestamp"] is not None
+    assert third["_timestamp"] >= second["_timestamp"]
     assert (third["_partition"], third["_offset"]) == (1, 1)
     sums = rows_of(chain[2], lake, "_partition, amount", order="_partition")
     assert [tuple(row.values()) for row in sums] == [(0, 2.5), (1, 5.5)]
     balanced = offsets_conserved(chain[0], lake)
-    assert balanced.passed and (balanced.numbers["offsets"], balanced.numbers["messages"]) == (3, 3)
+    assert balanced.passed
+    assert (balanced.numbers["offsets"], balanced.numbers["messages"]) == (3, 3)
     assert refresh(chain[0], lake, None).skipped
 
 
@@ -95,13 +99,16 @@ def test_values_that_are_no_rows_are_quarantined_with_topic_partition_and_offset
     (done,) = refreshed(orders)
     assert (done.total("written"), done.total("quarantined")) == (3, len(values))
     tombstone, spread, last = rows_of(orders, lake)
-    assert tombstone["_tombstone"] and tombstone["id"] is None and tombstone["_key"] == b"k"
+    assert tombstone["_tombstone"]
+    assert tombstone["id"] is None
+    assert tombstone["_key"] == b"k"
     assert (spread["id"], spread["_offset"], last["id"], last["_offset"]) == (7, 1, 8, 9)
     held = log.rows(lake.quarantine(orders), "SELECT * FROM t ORDER BY position")
     assert [entry["position"] for entry in held] == [f"offset {n}" for n in range(2, 9)]
     assert {entry["source_file"].split("/")[0] for entry in held} == {f"topic={topic}"}
     assert {entry["source_file"].split("/")[1] for entry in held} == {"partition=0"}
-    assert held[0]["row"] == '{"id": 1' and held[1]["raw_base64"]
+    assert held[0]["row"] == '{"id": 1'
+    assert held[1]["raw_base64"]
 
 
 @pytest.mark.spark
@@ -113,7 +120,8 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
     VERBS["replay"](orders, lake, lambda: spark, VerbRequest(fix="row = concat(row, '}')"))
     (row,) = rows_of(orders, lake, where="id = 2")
     assert (row["_topic"], row["_partition"], row["_offset"], row["_key"]) == (topic, 0, 1, b"k2")
-    assert row["_headers"][0]["key"] == "h" and row["_timestamp"]
+    assert row["_headers"][0]["key"] == "h"
+    assert row["_timestamp"]
 
 
 @pytest.mark.spark
@@ -121,13 +129,14 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
 def test_values_that_are_no_json_are_taken_as_strings_or_bytes(broker, lake, refreshed, value_format):
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic, format=value_format, schema=None)
-    broker.produce(topic, "two\nlines".encode(), b"", None, b"\xff")
+    broker.produce(topic, b"two\nlines", b"", None, b"\xff")
     (done,) = refreshed(orders)
     found = [(row["value"], row["_tombstone"]) for row in rows_of(orders, lake)]
     if value_format == "binaryFile":
         assert found == [(b"two\nlines", False), (b"", False), (None, True), (b"\xff", False)]
     else:
-        assert found == [("two\nlines", False), ("", False), (None, True)] and done.total("quarantined") == 1
+        assert found == [("two\nlines", False), ("", False), (None, True)]
+        assert done.total("quarantined") == 1
 
 
 @pytest.mark.spark
@@ -148,7 +157,9 @@ def test_columns_are_inferred_and_added_and_a_field_of_a_provenance_name_is_resc
 def taken(table, lake):
     """Lands what is new and puts it into the ledger, without Spark; gives the ranges by partition."""
     take_arrivals(table, lake)
-    found = [landed_of(row["path"]) for row in log.rows(lake.ledger(table), "SELECT path FROM t ORDER BY path")]
+    found = [
+        landed_of(row["path"]) for row in log.rows(lake.ledger(table), "SELECT path FROM t ORDER BY path")
+    ]
     return [(file.range.partition, file.range.start, file.range.end) for file in found if not file.lost]
 
 
@@ -183,13 +194,15 @@ def test_messages_that_retention_took_fail_the_run_by_name_and_are_counted_once_
     broker.produce(topic, b"{}", b"{}", b"{}")
     broker.delete_before(topic, 4)
     for _ in range(2):
-        with pytest.raises(OffsetsLost, match="2 offsets were removed .*partition 0 offsets 2 to 3"):
+        with pytest.raises(OffsetsLost, match=r"2 offsets were removed .*partition 0 offsets 2 to 3"):
             taken(orders, lake)
     allowed, *_ = pipeline_of(broker, topic, fail_on_data_loss=False)
     assert taken(allowed, lake) == [(0, 0, 2), (0, 4, 5)]
     verdict = offsets_conserved(allowed, lake)
-    assert not verdict.passed and not verdict.blocking
-    assert verdict.numbers["offsets_lost"] == 2 and "partition 0 offsets 2 to 3" in verdict.words
+    assert not verdict.passed
+    assert not verdict.blocking
+    assert verdict.numbers["offsets_lost"] == 2
+    assert "partition 0 offsets 2 to 3" in verdict.words
 
 
 def test_a_topic_that_was_deleted_and_made_again_is_refused_by_name(broker, lake):
@@ -235,7 +248,10 @@ def test_ends_of_transactions_and_aborted_messages_are_offsets_without_a_message
 
 def test_messages_that_compaction_removed_are_offsets_without_a_message(broker, lake):
     topic = broker.topic(
-        cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01", max_compaction_lag_ms="100"
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.01",
+        max_compaction_lag_ms="100",
     )
     orders, *_ = pipeline_of(broker, topic)
     for _ in range(3):
@@ -256,10 +272,10 @@ def test_a_broker_that_is_not_there_fails_the_run_in_words(lake, monkeypatch):
     monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 1.0)
     gone = type("Gone", (), {"address": "127.0.0.1:1"})
     orders, *_ = pipeline_of(gone, "orders")
-    with pytest.raises(KafkaUnreachable, match="127.0.0.1:1 cannot be read: .* nothing is lost"):
+    with pytest.raises(KafkaUnreachable, match=r"127.0.0.1:1 cannot be read: .* nothing is lost"):
         take_arrivals(orders, lake)
     silent, *_ = pipeline_of(type("None_", (), {"address": ""}), "orders")
-    with pytest.raises(KafkaUnreachable, match="bootstrap.servers in MEDALLION_KAFKA_CONF"):
+    with pytest.raises(KafkaUnreachable, match=r"bootstrap.servers in MEDALLION_KAFKA_CONF"):
         take_arrivals(silent, lake)
 
 

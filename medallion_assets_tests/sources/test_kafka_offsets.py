@@ -1,10 +1,13 @@
 """Which offsets a run takes, against a plain model of a topic."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medallion_assets import Pipeline
+from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.kafka import (
     Landed,
@@ -59,7 +62,7 @@ def test_every_offset_since_the_start_is_taken_once_or_named_as_lost(steps, star
             for partition, start, end in plan.read:
                 assert begins[partition] <= start <= end == ends[partition]
                 cuts = [*range(start, end, number), end] if start < end else [start, end]
-                parts = zip(cuts, cuts[1:], strict=False)
+                parts = itertools.pairwise(cuts)
                 landed += [Landed("t", "id", OffsetRange(partition, *part)) for part in parts]
             again = planned(positions(landed), available, topic)
             assert (again.read, again.lost) == ([], [])
@@ -87,7 +90,8 @@ def test_a_loss_is_refused_with_its_range_and_the_way_on():
     with pytest.raises(OffsetsLost) as refused:
         refuse_loss(Topic("clicks"), [OffsetRange(3, 10, 25)])
     words = str(refused.value)
-    assert "clicks: 15 offsets" in words and "partition 3 offsets 10 to 24" in words
+    assert "clicks: 15 offsets" in words
+    assert "partition 3 offsets 10 to 24" in words
     assert "fail_on_data_loss=False" in words
 
 
@@ -97,6 +101,21 @@ def test_a_topic_that_was_made_again_is_told_from_the_one_before():
         of_topic(before, Topic("t"), "new")
     assert of_topic(before, Topic("t", fail_on_data_loss=False), "new") == []
     assert of_topic(before, Topic("t"), "old") == before
+
+
+def test_two_tables_that_would_land_one_topic_in_one_folder_are_refused():
+    shop = Pipeline("shop")
+
+    def declare(name):
+        def query(rows=shop.kafka("orders", servers="localhost:9092")):  # noqa: B008
+            return rows
+
+        query.__name__ = name
+        return shop.bronze()(query)
+
+    declare("first")
+    with pytest.raises(DeclarationError, match="shop/bronze/first lands a topic as the source 'orders'"):
+        declare("second")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from medallion_assets.sources.formats.json_scan import MALFORMED, NotJson, scan
 from medallion_assets.sources.kafka import landed_of
 from medallion_assets.sources.quarantine import CutRecord
 
-LAYOUT = "messages"
+MESSAGES = "messages"
+"""The layout of such a file in the ledger."""
+
 NO_MESSAGE = "an empty value"
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 STORED = pa.schema([
@@ -60,7 +62,7 @@ def encoded(rows: Sequence[tuple[Any, ...]]) -> pa.Buffer:
 
 def message_contents(path: Path) -> Contents:
     """Return how many messages a file has, by its footer alone."""
-    return Contents(tag_of(path), pq.ParquetFile(path).metadata.num_rows, LAYOUT)
+    return Contents(tag_of(path), pq.ParquetFile(path).metadata.num_rows, MESSAGES)
 
 
 class Messages(Sequence[CutRecord]):

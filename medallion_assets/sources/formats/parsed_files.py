@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.counting import BROKEN, CUT_LAYOUTS, cut_records, plain_pieces
 from medallion_assets.sources.errors import UnreadableFile
-from medallion_assets.sources.formats.messages import LAYOUT as MESSAGES
-from medallion_assets.sources.formats.messages import message_blocks
+from medallion_assets.sources.formats.messages import MESSAGES, message_blocks
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import ENDINGS, record_encoding, wrapping
 from medallion_assets.sources.options import Source
@@ -175,7 +174,7 @@ def line_tasks(files: Sequence[Entry], source: Source, parse: Parse, whole: bool
         (file, *others) = group
         if file.layout == MESSAGES:
             for messages in readable(message_blocks(file.location, file.path), file):
-                yield partial(_block, file, messages.block, 1, parse, messages)
+                yield partial(_block, parse, file, messages.block, 1, messages)
         elif file.layout in CUT_LAYOUTS:
             yield from _cut_tasks(file, source, parse)
         elif whole or others or file.size <= SMALL:
@@ -206,14 +205,12 @@ def _whole(file: Entry, source: Source) -> bytes:
 def _block_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Task]:
     number = 1
     for block in whole_lines(pieces_of(file, source)):
-        yield partial(_block, file, block, number, parse)
+        yield partial(_block, parse, file, block, number, [])
         number += lines_of(block)
 
 
-def _block(
-    file: Entry, block: bytes, number: int, parse: Parse, cut: Sequence[CutRecord] = ()
-) -> list[Parsed]:
-    return [parse(file, block, number, cut)]
+def _block(parse: Parse, file: Entry, *block: Any) -> list[Parsed]:
+    return [parse(file, *block)]
 
 
 def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Task]:
