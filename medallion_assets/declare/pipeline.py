@@ -118,7 +118,7 @@ class Pipeline:
         fail_on_data_loss: bool = True,
         **options: Any,
     ) -> Any:
-        """Say that a parameter takes a Kafka topic's messages, landed as files in a folder of this table alone.
+        """Say that a parameter takes a Kafka topic's messages, landed as files in a folder of its own.
 
         Args:
             name: The source's folder.

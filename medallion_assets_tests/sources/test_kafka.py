@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 
+import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -14,9 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets import Pipeline, stream
 from medallion_assets.delta import log
 from medallion_assets.lake.arrivals import take_arrivals, waiting_offsets
+from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
+from medallion_assets.orchestration.build import build_definitions
+from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.quality.verdicts import offsets_conserved
 from medallion_assets.runs.run import refresh
+from medallion_assets.settings import Settings
 from medallion_assets.sources.kafka import KafkaUnreachable, OffsetsLost, landed_of
 from medallion_assets_tests.broker import Broker
 
@@ -151,7 +156,7 @@ def test_columns_are_inferred_and_added_and_a_field_of_a_provenance_name_is_resc
     refreshed(orders)
     _, first, second = rows_of(orders, lake)
     assert (first["id"], first["_offset"], second["extra"]) == (1, 1, True)
-    assert '"_offset":99' in first["_rescued_data"]
+    assert '"_offset": 99' in first["_rescued_data"]
 
 
 def taken(table, lake):
@@ -176,6 +181,43 @@ def test_partitions_that_are_added_are_read_from_their_first_message(broker, lak
     assert waiting_offsets(orders, lake).offsets == 1
     assert taken(orders, lake) == [(0, 2, 2), (1, 0, 1)]
     assert waiting_offsets(orders, lake) is None
+
+
+def test_the_broker_and_its_credentials_may_come_from_the_settings_alone(broker, lake, monkeypatch):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic, servers="")
+    broker.produce(topic, b"{}")
+    monkeypatch.setenv(
+        "MEDALLION_KAFKA_CONF", f'{{"bootstrap.servers": "{broker.address}", "sasl.password": "pw"}}'
+    )
+    there = Lake(Settings().resolved())
+    assert taken(orders, there) == [(0, 0, 1)]
+    assert "pw" not in repr(there)
+
+
+def test_messages_land_in_an_object_store_by_their_offsets(broker, lake, s3):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic, path=f"{s3}/landing/orders")
+    for ranges in ([(0, 0, 1)], [(0, 0, 1), (0, 1, 2)]):
+        broker.produce(topic, b"{}")
+        assert taken(orders, lake) == ranges
+        assert taken(orders, lake) == ranges
+
+
+def test_the_sensor_requests_a_run_where_a_topic_has_news_and_only_then(broker, lake):
+    topic = broker.topic()
+    chain = pipeline_of(broker, topic)
+    broker.produce(topic, b"{}", b"{}")
+    pipeline = Pipeline("kafka_shop", tables=dict(chain[0].registry))
+    sensor = build_definitions([pipeline])
+
+    def tick():
+        context = dg.build_sensor_context(definitions=sensor, resources={"lake": LakeResource()})
+        return sensor.resolve_sensor_def("kafka_shop_landing").evaluate_tick(context)
+
+    (request,) = tick().run_requests
+    assert f"2 new offsets of topic {topic}" in request.tags["medallion/arrived"]
+    assert VERBS["plan"](chain[0], lake, None, VerbRequest()).found["new_offsets"] == 2
 
 
 def test_a_first_run_from_earliest_begins_where_the_topic_begins(broker, lake):
