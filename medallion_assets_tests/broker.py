@@ -1,5 +1,7 @@
 """A Kafka broker of one node, started from the jars of Maven Central, for tests."""
 
+import json
+import shutil
 import socket
 import subprocess
 import time
@@ -7,6 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from medallion_assets.session.java import java_command, spark_jars_folder
 from medallion_assets.settings import current_settings
@@ -87,8 +90,6 @@ class Broker:
 
     def produce(self, topic: str, *values, partition: int = 0, key=None, headers=None) -> None:
         """Send values, each a message; a dict as JSON."""
-        import json
-
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.address, "log_level": 0})
@@ -141,15 +142,19 @@ def _free_ports() -> tuple[int, int]:
 def _jars() -> Path:
     """Return the folder of the broker's jars, fetched once into the cache."""
     folder = current_settings().cache / f"kafka-{VERSION}"
-    if not folder.is_dir():
-        pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
-        staged = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
-        pattern = str(staged / "[artifact]-[revision].[ext]")
-        command = [java_command(), "-cp", str(spark_jars_folder() / "*"), "org.apache.ivy.Main",
-                   "-confs", "default", "-cache", str(staged / "ivy"), "-retrieve", pattern,
-                   "-dependency", "org.apache.kafka", "kafka_2.13", VERSION]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode or not list(staged.glob("kafka_2.13-*.jar")):
-            pytest.skip(f"the broker's jars cannot be fetched: {done.stdout[-300:]}")
-        staged.rename(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Tests run in several processes, and Ivy's cache has no lock of its own.
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            staged = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
+            pattern = str(staged / "[artifact]-[revision].[ext]")
+            command = [java_command(), "-cp", str(spark_jars_folder() / "*"), "org.apache.ivy.Main",
+                       "-confs", "default", "-cache", str(staged / "ivy"), "-retrieve", pattern,
+                       "-dependency", "org.apache.kafka", "kafka_2.13", VERSION]  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            shutil.rmtree(staged / "ivy", ignore_errors=True)
+            if done.returncode or not list(staged.glob("kafka_2.13-*.jar")):
+                shutil.rmtree(staged, ignore_errors=True)
+                pytest.skip(f"the broker's jars cannot be fetched: {done.stdout[-300:]}")
+            staged.rename(folder)
     return folder

@@ -122,7 +122,7 @@ def positions(landed: Iterable[Landed]) -> dict[int, int]:
                 f"topic {file.topic}: partition {partition} was landed up to offset {at[partition]}, and the "
                 f"next file, {file.path}, begins at {start}. Nothing was read and nothing is lost in the "
                 "topic: files were removed from the landing zone or copied into it by hand; put it back as "
-                "it was, or run `medallion reset` on the table and load the topic again."
+                "it was, or run `medallion reset --landing` on the table and load the topic again."
             )
         at[partition] = end
     return at

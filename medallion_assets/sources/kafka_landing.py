@@ -7,7 +7,9 @@ between leaves nothing that lands twice.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,41 +115,44 @@ class _Broker:
             "declaration or MEDALLION_KAFKA_CONF, and run again."
         )
 
-    def messages(self, wanted: OffsetRange) -> Iterator[list[Any]]:
-        """Return the messages of a range, some at a time; offsets without a message are passed over."""
-        from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+    @contextmanager
+    def reader(self) -> Iterator[Callable[[OffsetRange], Iterator[list[Any]]]]:
+        """Return what reads the messages of a range, some at a time, for as long as the block runs."""
+        from confluent_kafka import Consumer, KafkaException
 
-        partition, at, end = wanted
-        consumer = Consumer(
-            self.client
-            | {
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                # An offset that went meanwhile is an error, and no reason to read elsewhere.
-                "auto.offset.reset": "error",
-            }
-        )
+        ours = {
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+        # An offset that went meanwhile is an error, and no reason to read elsewhere.
+        consumer = Consumer(self.client | ours | {"auto.offset.reset": "error"})
         try:
-            consumer.assign([TopicPartition(self.topic.name, partition, at)])
-            heard = time.monotonic()
-            while at < end:
-                found = []
-                for message in consumer.consume(AT_ONCE, 1.0):
-                    error, heard = message.error(), time.monotonic()
-                    if error and error.code() != KafkaError._PARTITION_EOF:
-                        raise self.unreachable(error.str())
-                    # The end of what there is lies behind the last message where a transaction ended.
-                    at = max(at, message.offset() + (0 if error else 1))
-                    if not error and message.offset() < end:
-                        found.append(message)
-                yield found
-                if time.monotonic() - heard > PATIENCE:
-                    raise self.unreachable(f"partition {partition}, offset {at}: {TIMED_OUT}")
+            yield partial(self._messages, consumer)
         except KafkaException as error:
             raise self.unreachable(error.args[0].str()) from error
         finally:
             consumer.close()
+
+    def _messages(self, consumer: Any, wanted: OffsetRange) -> Iterator[list[Any]]:
+        from confluent_kafka import KafkaError, TopicPartition
+
+        place, at, end = wanted
+        consumer.assign([TopicPartition(self.topic.name, place, at)])
+        heard = time.monotonic()
+        while at < end:
+            found = []
+            for message in consumer.consume(min(AT_ONCE, end - at), 0.5):
+                error, heard = message.error(), time.monotonic()
+                if error and error.code() != KafkaError._PARTITION_EOF:
+                    raise self.unreachable(error.str())
+                # The end of what there is lies behind the last message where a transaction ended.
+                at = max(at, message.offset() + (0 if error else 1))
+                if not error and message.offset() < end:
+                    found.append(message)
+            yield found
+            if time.monotonic() - heard > PATIENCE:
+                raise self.unreachable(f"partition {place}, offset {at}: {TIMED_OUT}")
 
 
 def waiting(folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]) -> Waiting | None:
@@ -174,8 +179,12 @@ def land_new(folder: Path | str, ledger: Path, source: Source, options: Mapping[
     refuse_loss(broker.topic, plan.lost)
     for lost in plan.lost:
         _create(folder, Landed(broker.topic.name, topic_id, lost, True), [])
-    for wanted in plan.read:
-        _land(broker, wanted, lambda part, rows: _create(folder, _named(broker, topic_id, part), rows))
+    if not plan.read:
+        return
+    with broker.reader() as messages:
+        for wanted in plan.read:
+            for part, rows in _parts(wanted, messages(wanted)):
+                _create(folder, Landed(broker.topic.name, topic_id, part), rows)
 
 
 def _look(
@@ -204,32 +213,37 @@ def _landed(folder: Path | str, ledger: Path) -> set[Landed]:
     return {found for name in names if (found := landed_of(name))}
 
 
-def _land(broker: _Broker, wanted: OffsetRange, write: Callable[[OffsetRange, list[Any]], None]) -> None:
-    """Read a range, and write it in parts of bounded size whose ranges join without a gap."""
+def _parts(
+    wanted: OffsetRange, messages: Iterator[list[Any]]
+) -> Iterator[tuple[OffsetRange, list[tuple[Any, ...]]]]:
+    """Return the messages of a range in parts of bounded size, whose ranges join without a gap.
+
+    Raises:
+        OffsetsLost: The broker gave a message twice, or of another place.
+    """
     partition, start, end = wanted
     rows: list[tuple[Any, ...]] = []
-    size = 0
-    for found in broker.messages(wanted):
-        for message in found:
-            value, key, offset = message.value(), message.key(), message.offset()
-            if rows and offset <= rows[-1][0]:
-                raise broker.unreachable(f"partition {partition} gave offset {offset} after {rows[-1][0]}")
-            kind, at = message.timestamp()
-            rows.append((offset, at if kind else None, key, _headers(message), value))
-            size += len(value or b"") + len(key or b"")
-            if size >= MOST_BYTES or len(rows) >= MOST_MESSAGES:
-                write(OffsetRange(partition, start, offset + 1), rows)
-                start, rows, size = offset + 1, [], 0
+    size, last = 0, start - 1
+    for message in (message for some in messages for message in some):
+        value, key, offset = message.value(), message.key(), message.offset()
+        if message.partition() != partition or offset <= last:
+            raise OffsetsLost(
+                f"topic {message.topic()}: the broker gave partition {message.partition()} offset {offset} "
+                f"after partition {partition} offset {last}. The part of the range that was read is kept, "
+                "nothing is lost, and the next run goes on behind it."
+            )
+        kind, at = message.timestamp()
+        rows.append((offset, at if kind else None, key, _headers(message), value))
+        size, last = size + len(value or b"") + len(key or b""), offset
+        if size >= MOST_BYTES or len(rows) >= MOST_MESSAGES:
+            yield OffsetRange(partition, start, offset + 1), rows
+            start, rows, size = offset + 1, [], 0
     if start < end or wanted.start == end:
-        write(OffsetRange(partition, start, end), rows)
+        yield OffsetRange(partition, start, end), rows
 
 
 def _headers(message: Any) -> list[dict[str, Any]]:
     return [{"key": key, "value": value} for key, value in message.headers() or ()]
-
-
-def _named(broker: _Broker, topic_id: str, part: OffsetRange) -> Landed:
-    return Landed(broker.topic.name, topic_id, part)
 
 
 def _create(folder: Path | str, landed: Landed, rows: list[tuple[Any, ...]]) -> None:

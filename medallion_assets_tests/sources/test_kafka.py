@@ -130,6 +130,28 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
 
 
 @pytest.mark.spark
+def test_verbs_work_on_the_landed_messages_when_the_topic_has_them_no_more(broker, lake, spark, refreshed):
+    topic = broker.topic()
+    chain = pipeline_of(broker, topic)
+    broker.produce(topic, {"id": 1, "amount": 1.0}, {"id": 2, "amount": 2.0}, b"{", key=b"k")
+    refreshed(*chain)
+    before = rows_of(chain[0], lake, "id, _offset, _key, _timestamp")
+    broker.delete_before(topic, 3)
+    for verb in ("audit", "doctor", "plan", "validate"):
+        done = VERBS[verb](chain[0], lake, lambda: spark, VerbRequest())
+        assert done.well, done.does
+    assert VERBS["full_refresh"](chain[1], lake, lambda: spark, VerbRequest()).well
+    assert VERBS["undo"](chain[1], lake, lambda: spark, VerbRequest()).well
+    (file,) = {row["source_file"] for row in log.rows(lake.quarantine(chain[0]), "SELECT * FROM t")}
+    assert VERBS["reprocess"](chain[0], lake, lambda: spark, VerbRequest(files=(file,))).well
+    assert rows_of(chain[0], lake, "id, _offset, _key, _timestamp") == before
+    assert VERBS["reset"](chain[0], lake, lambda: spark, VerbRequest()).well
+    refreshed(*chain)
+    assert rows_of(chain[0], lake, "id, _offset, _key, _timestamp") == before
+    assert offsets_conserved(chain[0], lake).passed
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("value_format", ["text", "binaryFile"])
 def test_values_that_are_no_json_are_taken_as_strings_or_bytes(broker, lake, refreshed, value_format):
     topic = broker.topic()
@@ -204,18 +226,17 @@ def test_messages_land_in_an_object_store_by_their_offsets(broker, lake, s3):
         assert taken(orders, lake) == ranges
 
 
-def test_the_sensor_requests_a_run_where_a_topic_has_news_and_only_then(broker, lake):
+def test_the_sensor_requests_a_run_where_a_topic_has_new_messages(broker, lake):
     topic = broker.topic()
     chain = pipeline_of(broker, topic)
     broker.produce(topic, b"{}", b"{}")
     pipeline = Pipeline("kafka_shop", tables=dict(chain[0].registry))
     sensor = build_definitions([pipeline])
 
-    def tick():
-        context = dg.build_sensor_context(definitions=sensor, resources={"lake": LakeResource()})
-        return sensor.resolve_sensor_def("kafka_shop_landing").evaluate_tick(context)
-
-    (request,) = tick().run_requests
+    context = dg.build_sensor_context(
+        instance=dg.DagsterInstance.ephemeral(), definitions=sensor, resources={"lake": LakeResource()}
+    )
+    (request,) = sensor.resolve_sensor_def("kafka_shop_landing").evaluate_tick(context).run_requests
     assert f"2 new offsets of topic {topic}" in request.tags["medallion/arrived"]
     assert VERBS["plan"](chain[0], lake, None, VerbRequest()).found["new_offsets"] == 2
 
