@@ -117,6 +117,7 @@ def test_values_that_are_no_rows_are_quarantined_with_topic_partition_and_offset
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark, refreshed):
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic)
@@ -130,6 +131,7 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_verbs_work_on_the_landed_messages_when_the_topic_has_them_no_more(broker, lake, spark, refreshed):
     topic = broker.topic()
     chain = pipeline_of(broker, topic)
