@@ -65,6 +65,7 @@ class Broker:
                 return
             except Exception:
                 time.sleep(0.2)
+        self.stop()
         pytest.skip(f"Kafka's broker did not start: {(self.folder / 'out.log').read_text()[-500:]}")
 
     def stop(self) -> None:

@@ -333,7 +333,18 @@ def test_messages_that_compaction_removed_are_offsets_without_a_message(broker, 
     assert offsets_conserved(orders, lake).numbers["offsets_without_message"] == 4 - there
 
 
+def test_files_that_were_taken_out_of_the_landing_zone_do_not_land_again(broker, lake, tmp_path):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic)
+    for ranges in ([(0, 0, 1)], [(0, 0, 1), (0, 1, 2)]):
+        broker.produce(topic, b"{}")
+        assert taken(orders, lake) == ranges
+        for file in (tmp_path / "landing").rglob("*.parquet"):
+            file.unlink()
+
+
 def test_a_broker_that_is_not_there_fails_the_run_in_words(lake, monkeypatch):
+    pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
     monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 1.0)
     gone = type("Gone", (), {"address": "127.0.0.1:1"})
     orders, *_ = pipeline_of(gone, "orders")

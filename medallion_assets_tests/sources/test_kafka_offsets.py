@@ -1,6 +1,7 @@
 """Which offsets a run takes, against a plain model of a topic."""
 
 import itertools
+import sys
 
 import pytest
 from hypothesis import given
@@ -10,16 +11,19 @@ from medallion_assets import Pipeline
 from medallion_assets.declare.errors import DeclarationError
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.kafka import (
+    KafkaUnreachable,
     Landed,
     OffsetRange,
     OffsetsLost,
     Topic,
+    accounted,
     landed_of,
     of_topic,
     planned,
     positions,
     refuse_loss,
 )
+from medallion_assets.sources.kafka_landing import land_new
 from medallion_assets_tests.examples import examples
 
 STEPS = st.lists(
@@ -103,6 +107,13 @@ def test_a_topic_that_was_made_again_is_told_from_the_one_before():
     assert of_topic(before, Topic("t"), "old") == before
 
 
+def test_without_the_extra_a_run_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    source = Pipeline("shop").kafka("orders", servers="localhost:9092").source
+    with pytest.raises(KafkaUnreachable, match=r"pip install 'medallion-assets\[kafka\]'"):
+        land_new(tmp_path / "landing", tmp_path / "ledger", source, {})
+
+
 def test_two_tables_that_would_land_one_topic_in_one_folder_are_refused():
     shop = Pipeline("shop")
 
@@ -133,3 +144,13 @@ def test_two_tables_that_would_land_one_topic_in_one_folder_are_refused():
 def test_a_declaration_that_cannot_work_is_refused_as_it_loads(options, words):
     with pytest.raises(SourceError, match=words):
         Pipeline("shop").kafka("orders", servers="localhost:9092", **options)
+
+
+def test_ranges_in_a_ledger_are_accounted_for_and_a_gap_among_them_is_told():
+    whole = {Landed("t", "id", OffsetRange(0, 0, 5)): 4, Landed("t", "id", OffsetRange(0, 5, 9), True): 0}
+    words, numbers, is_whole = accounted(whole)
+    assert (is_whole, list(numbers.values())) == (True, [9, 4, 1, 4])
+    assert "partition 0 offsets 5 to 8" in words
+    words, _, is_whole = accounted({**whole, Landed("t", "id", OffsetRange(0, 10, 11)): 1})
+    assert not is_whole
+    assert "partition 0 was landed up to offset 9" in words
