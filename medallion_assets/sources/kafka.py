@@ -145,13 +145,16 @@ class Plan(NamedTuple):
         return sum(end - start for _, start, end in (*self.read, *self.lost))
 
 
-def planned(position: Mapping[int, int], available: Mapping[int, tuple[int, int]], topic: Topic) -> Plan:
+def planned(
+    position: Mapping[int, int], available: Mapping[int, tuple[int, int]], topic: Topic, is_first: bool
+) -> Plan:
     """Return what there is to read of a topic.
 
     Args:
-        position: Up to where each partition was landed; empty before the first run.
+        position: Up to where each partition was landed.
         available: By partition, the first offset there is, and the one after the last.
         topic: Says where the first run begins.
+        is_first: True where nothing was landed yet, of this topic or of one that was there before it.
 
     Raises:
         OffsetsLost: A partition ends before its position, or is gone: its offsets name other messages now.
@@ -160,7 +163,7 @@ def planned(position: Mapping[int, int], available: Mapping[int, tuple[int, int]
     for partition, (begin, end) in sorted(available.items()):
         first = end if topic.starting_offsets == "latest" else begin
         # A partition that was added since is read from its first message, whatever the first run did.
-        at = position.get(partition, 0 if position else first)
+        at = position.get(partition, first if is_first else 0)
         if at > end:
             raise _other_messages(topic, partition, at, end)
         if at < begin:

@@ -200,8 +200,9 @@ def _look(
         ) from error
     broker = _Broker(source.kafka, options)
     topic_id, available = broker.described()
-    ours = of_topic(_landed(folder, ledger), source.kafka, topic_id)
-    plan = planned(positions(ours), available, source.kafka)
+    landed = _landed(folder, ledger)
+    ours = of_topic(landed, source.kafka, topic_id)
+    plan = planned(positions(ours), available, source.kafka, not landed)
     return broker, topic_id, plan, f"{topic_id} {plan}"
 
 

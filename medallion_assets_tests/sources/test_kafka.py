@@ -172,6 +172,8 @@ def test_values_that_are_no_json_are_taken_as_strings_or_bytes(broker, lake, ref
 def test_columns_are_inferred_and_added_and_a_field_of_a_provenance_name_is_rescued(broker, lake, refreshed):
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic, schema=None, infer_column_types=True)
+    # Of a topic without a message, and of one whose messages have no value, no column is known.
+    refreshed(orders)
     broker.produce(topic, None)
     refreshed(orders)
     broker.produce(topic, {"id": 1, "_offset": 99})
@@ -272,7 +274,8 @@ def test_messages_that_retention_took_fail_the_run_by_name_and_are_counted_once_
 
 def test_a_topic_that_was_deleted_and_made_again_is_refused_by_name(broker, lake):
     topic = broker.topic()
-    orders, *_ = pipeline_of(broker, topic)
+    orders, *_ = pipeline_of(broker, topic, starting_offsets="latest")
+    taken(orders, lake)
     broker.produce(topic, b"{}", b"{}")
     taken(orders, lake)
     broker.drop(topic)
@@ -282,8 +285,8 @@ def test_a_topic_that_was_deleted_and_made_again_is_refused_by_name(broker, lake
     broker.produce(topic, b"{}", b"{}", b"{}")
     with pytest.raises(OffsetsLost, match="deleted and made again"):
         taken(orders, lake)
-    allowed, *_ = pipeline_of(broker, topic, fail_on_data_loss=False)
-    assert sorted(taken(allowed, lake)) == [(0, 0, 2), (0, 0, 3)]
+    allowed, *_ = pipeline_of(broker, topic, starting_offsets="latest", fail_on_data_loss=False)
+    assert sorted(taken(allowed, lake)) == [(0, 0, 0), (0, 0, 2), (0, 0, 3)]
 
 
 def test_ends_of_transactions_and_aborted_messages_are_offsets_without_a_message(broker, lake):

@@ -59,7 +59,7 @@ def test_every_offset_since_the_start_is_taken_once_or_named_as_lost(steps, star
                 first = ends[partition] if starting == "latest" else begins[partition]
                 starts.setdefault(partition, first if not landed else 0)
             available = dict(enumerate(zip(begins, ends, strict=True)))
-            plan = planned(positions(landed), available, topic)
+            plan = planned(positions(landed), available, topic, not landed)
             for lost in plan.lost:
                 assert lost.end == begins[lost.partition]
                 landed.append(Landed("t", "id", lost, lost=True))
@@ -68,7 +68,7 @@ def test_every_offset_since_the_start_is_taken_once_or_named_as_lost(steps, star
                 cuts = [*range(start, end, number), end] if start < end else [start, end]
                 parts = itertools.pairwise(cuts)
                 landed += [Landed("t", "id", OffsetRange(partition, *part)) for part in parts]
-            again = planned(positions(landed), available, topic)
+            again = planned(positions(landed), available, topic, False)
             assert (again.read, again.lost) == ([], [])
     for partition, end in enumerate(ends):
         taken = [n for f in landed if f.range.partition == partition for n in range(*f.range[1:])]
@@ -87,7 +87,7 @@ def test_ranges_that_leave_offsets_out_or_overlap_are_refused(gap, end):
 @pytest.mark.parametrize("available", [{0: (0, 4)}, {1: (0, 9)}], ids=["it ends before", "it is gone"])
 def test_a_partition_that_ends_before_its_position_is_refused_whatever_is_declared(available):
     with pytest.raises(OffsetsLost, match="up to offset 5, and the topic has it only"):
-        planned({0: 5}, available, Topic("t", fail_on_data_loss=False))
+        planned({0: 5}, available, Topic("t", fail_on_data_loss=False), False)
 
 
 def test_a_loss_is_refused_with_its_range_and_the_way_on():
