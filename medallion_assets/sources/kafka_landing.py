@@ -32,7 +32,7 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
 from medallion_assets.storage import storage_of
 
-MOST_BYTES, MOST_MESSAGES = 64 << 20, 500_000
+MOST_BYTES, MOST_MESSAGES = 64 << 20, 200_000
 """Values and messages of a landing file, which are in memory while it is written."""
 
 AT_ONCE = 10_000
