@@ -230,6 +230,18 @@ def test_messages_land_in_an_object_store_by_their_offsets(broker, lake, s3):
         assert taken(orders, lake) == ranges
 
 
+@pytest.mark.spark
+@pytest.mark.thorough
+def test_messages_of_an_object_store_are_loaded_and_replayed(broker, lake, spark, refreshed, s3):
+    topic = broker.topic()
+    orders, *_ = pipeline_of(broker, topic, path=f"{s3}/landing/loaded")
+    broker.produce(topic, {"id": 1}, b'{"id": 2', key=b"k2")
+    refreshed(orders)
+    VERBS["replay"](orders, lake, lambda: spark, VerbRequest(fix="row = concat(row, '}')"))
+    found = rows_of(orders, lake, "id, _offset, _key")
+    assert [tuple(row.values()) for row in found] == [(1, 0, b"k2"), (2, 1, b"k2")]
+
+
 def test_the_sensor_requests_a_run_where_a_topic_has_new_messages(broker, lake):
     topic = broker.topic()
     chain = pipeline_of(broker, topic)
