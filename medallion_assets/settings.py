@@ -67,6 +67,9 @@ class Settings(BaseSettings):
         default="local[*]", description="Spark master; others than local[...] stay untuned."
     )
     spark_conf: dict[str, str] = Field(default={}, description="Spark or storage options, as JSON; they win.")
+    kafka_conf: dict[str, SecretStr] = Field(
+        default={}, description="Options of Kafka's client (librdkafka's), as JSON; security.protocol, ..."
+    )
     cache: Path = Field(
         default=user_cache_path("medallion-assets"), description="Jars and the class-data archive."
     )

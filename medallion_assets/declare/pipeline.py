@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 
@@ -17,6 +17,7 @@ from medallion_assets.declare.validation import refuse_flow, refuse_what_cannot_
 from medallion_assets.delta.comments import comments_of
 from medallion_assets.sources import Source
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.sources.kafka import Topic
 from medallion_assets.sources.load_target import source_of
 from medallion_assets.sources.quarantine import JOIN, KEY
 
@@ -105,6 +106,32 @@ class Pipeline:
         mode = "addNewColumns" if merge_schema else "failOnNewColumns"
         defaults = {"schema_evolution_mode": mode, "mistyped": "QUARANTINE", "path_glob_filter": pattern}
         return Read("files", source=_source(name, options, defaults))
+
+    def kafka(
+        self,
+        name: str,
+        *,
+        topic: str = "",
+        servers: str = "",
+        format: str = "json",  # noqa: A002
+        starting_offsets: Literal["earliest", "latest"] = "earliest",
+        fail_on_data_loss: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Say that a parameter takes a Kafka topic's messages, landed as files in a folder of its own.
+
+        Args:
+            name: The source's folder.
+            topic: One of the folder's name where empty.
+            servers: ``host:port`` with commas; those of the setting ``kafka_conf`` where empty.
+            format: ``json``, ``text`` for strings, ``binaryFile`` for bytes as they are.
+            starting_offsets: ``earliest`` or ``latest``: where the first run begins.
+            fail_on_data_loss: False goes on where messages were removed before they were read, and says so.
+            options: Those of ``sources.Source``.
+        """
+        messages = Topic(topic or name, servers, starting_offsets, fail_on_data_loss)
+        ours = {"kafka": messages, "format": format, "settle_seconds": 0, "partition_columns": ()}
+        return Read("files", source=_source(name, options | ours))
 
     def bronze(self, **options: Any) -> Callable[[Query], Table]:
         """Declares a table of records as they landed; ``options`` are those of ``declare``."""

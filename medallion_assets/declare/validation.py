@@ -23,7 +23,13 @@ UNMATCHED = ("", "keep", "quarantine", "retry")
 
 def refuse_what_cannot_work(table: Table, declared: Mapping[str, Table]) -> None:
     """Raise a ``DeclarationError`` with file and line for the first rule the table breaks."""
-    for problem in (*_names(table, declared), *_reads(table), *_output(table), *_statics(table)):
+    for problem in (
+        *_names(table, declared),
+        *_reads(table),
+        *_topic(table, declared),
+        *_output(table),
+        *_statics(table),
+    ):
         raise DeclarationError(f"{table.declared_at}: {table.key}: {problem}")
     for problem in query_checks.problems_of(table):
         raise DeclarationError(f"{table.declared_at}: {table.key}: {problem}")
@@ -93,6 +99,17 @@ def _reads(table: Table) -> list[str]:
         if read.how != "files" and not isinstance(read.table, Table):
             problems.append(f"{read.how}(...) takes a table, not {read.table!r}")
     return problems or _stream(table)
+
+
+def _topic(table: Table, declared: Mapping[str, Table]) -> list[str]:
+    """Two tables that land one topic in one folder could land a message twice."""
+    ours = table.source if table.source and table.source.kafka else None
+    return [
+        f"{other.key} lands a topic as the source {other.source.name!r} already: give this one another name"
+        for other in declared.values()
+        if ours and other.key != table.key and other.source and other.source.kafka
+        if (other.source.name, other.source.path) == (ours.name, ours.path)
+    ]
 
 
 def _stream(table: Table) -> list[str]:

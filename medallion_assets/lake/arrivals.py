@@ -20,6 +20,7 @@ from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.errors import seconds_of
+from medallion_assets.sources.kafka_landing import Waiting, land_new, waiting
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.quarantine import REPLAYED
 from medallion_assets.storage.lease import held
@@ -33,11 +34,25 @@ def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None
         folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
         register(_reader(table, lake), lake.state(table, READERS))
         with held(ledger.parent / f".{ledger.name}-lease", f"the ledger of {table.source.name}"):
+            if table.source.kafka and not again:
+                land_new(folder, ledger, table.source, _kafka_options(lake))
             look = (
                 DiscoveryOptions(0, again, True) if again else DiscoveryOptions(lake.settings.settle_seconds)
             )
             discover(folder, ledger, table.source, look)
         write_json(lake.state(table, LOOKED), {"at": time.time()})
+
+
+def waiting_offsets(table: Table, lake: Lake) -> Waiting | None:
+    """Return what waits in a bronze table's Kafka topic, None where nothing does or it reads files."""
+    if not table.source or not table.source.kafka or is_filled(table, lake):
+        return None
+    folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
+    return waiting(folder, ledger, table.source, _kafka_options(lake))
+
+
+def _kafka_options(lake: Lake) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in lake.settings.kafka_conf.items()}
 
 
 def is_overdue(table: Table, lake: Lake) -> bool:

@@ -12,7 +12,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.changes import written_by_hand
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
-from medallion_assets.lake.arrivals import is_filled
+from medallion_assets.lake.arrivals import is_filled, waiting_offsets
 from medallion_assets.lake.code_version import PARTS, changed_parts, code_version, committed_code
 from medallion_assets.lake.paths import Lake, is_lost
 from medallion_assets.lake.position import checkpoint_agrees, has_unfinished_batch, newest_batch, position
@@ -25,17 +25,23 @@ from medallion_assets.runtime.query_checks import query_warnings
 from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.sources import unseen_files
 from medallion_assets.sources.discovery import DiscoveryOptions
+from medallion_assets.sources.kafka_landing import Waiting
 from medallion_assets.sources.quarantine import held_rows
 from medallion_assets.storage.lease import is_held
 
 
 def plan(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbResult:
     """Report what a run would read and write, what changed in the code, and which command that needs."""
-    files = _new_files(table, lake)
+    files, topic = _new_files(table, lake), waiting_offsets(table, lake)
     waits = why_not(table, lake)
-    words = list(_words(table, lake, files, waits))
-    numbers = {"new_files": files, "code": code_version(table), "code_of_table": committed_code(table, lake)}
-    moves = bool(files) or not waits
+    words = list(_words(table, lake, files, waits, topic))
+    numbers = {
+        "new_files": files,
+        **({"new_offsets": topic.offsets} if topic else {}),
+        "code": code_version(table),
+        "code_of_table": committed_code(table, lake),
+    }
+    moves = bool(files or topic) or not waits
     reads = _reads(table) if moves else ""
     writes = f"{table.key} and its quarantine" if moves else ""
     return VerbResult(
@@ -43,11 +49,12 @@ def plan(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbRe
     )
 
 
-def _words(table: Table, lake: Lake, files: int, waits: str) -> Iterator[str]:
+def _words(table: Table, lake: Lake, files: int, waits: str, topic: Waiting | None) -> Iterator[str]:
     if is_pending(table, lake):
         yield "a replay was interrupted: the next run finishes it first"
-    if files:
-        yield f"{many(files, 'new file')} to load"
+    if files or topic:
+        yield from [f"{many(files, 'new file')} to load"] if files else []
+        yield from [f"{many(topic.offsets, 'new offset')} to read from its topic"] if topic else []
     elif waits:
         yield waits
     else:

@@ -19,6 +19,7 @@ from medallion_assets.quality.verdicts import (
     CONSERVATION,
     FILES,
     LATE,
+    OFFSETS,
     RESCUED,
     SCHEMA,
     UNIQUE,
@@ -26,6 +27,7 @@ from medallion_assets.quality.verdicts import (
     Verdict,
     conservation,
     facts,
+    offsets_conserved,
     set_rule,
     unique_keys,
     values_conserved,
@@ -199,6 +201,7 @@ def _code_reference(table: Table) -> dict[str, dg.CodeReferencesMetadataValue]:
 GATES: dict[str, Callable[..., Verdict]] = {
     CONSERVATION: conservation,
     VALUES: values_conserved,
+    OFFSETS: offsets_conserved,
     UNIQUE: unique_keys,
 }
 
@@ -206,6 +209,7 @@ GATES: dict[str, Callable[..., Verdict]] = {
 def gates(table: Table) -> dg.AssetChecksDefinition:
     """Return the table's blocking checks, as one step; each reads logs only and starts no Spark."""
     names = [CONSERVATION, *([VALUES] if table.source else []), *([UNIQUE] if table.named_once_by else [])]
+    names += [OFFSETS] if table.source and table.source.kafka else []
     names += [rule.name for rule in table.set_rules if rule.on_violation == "fail"]
     key = asset_key(table)
     specs = [dg.AssetCheckSpec(name, asset=key, blocking=True, description=_words(name)) for name in names]

@@ -13,7 +13,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from medallion_assets.declare.pipeline import Pipeline, upstream_first
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.lake.arrivals import is_filled, is_overdue, last_pass
+from medallion_assets.lake.arrivals import is_filled, is_overdue, last_pass, waiting_offsets
 from medallion_assets.lake.paths import Lake
 from medallion_assets.orchestration.assets import landing_key
 from medallion_assets.orchestration.resources import LakeResource
@@ -198,6 +198,9 @@ def _arrivals(table: Table, lake: Lake) -> News | None:
     if table.source is None or is_filled(table, lake):
         return None
     folder, ledger = lake.landing(table.pipeline, table.source), lake.ledger(table)
+    if table.source.kafka and (waits := waiting_offsets(table, lake)):
+        name = hashlib.sha256(waits.mark.encode()).hexdigest()[:16]
+        return News(table, f"{waits.offsets} new offsets of topic {table.source.kafka.name}", 0, name)
     new = unseen_files(folder, ledger, table.source, DiscoveryOptions(lake.settings.settle_seconds))
     if new:
         seen = "\n".join(f"{s.path} {s.size} {s.modified_at.timestamp()}" for s in new)

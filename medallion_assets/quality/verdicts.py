@@ -17,6 +17,7 @@ from medallion_assets.quality.set_rule_checks import answer_of, repeated_keys
 from medallion_assets.sources import file_status
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.formats.json_scan import scan
+from medallion_assets.sources.kafka import accounted, landed_of
 from medallion_assets.sources.quarantine import OPEN, own_members
 
 PLACES = 3
@@ -45,7 +46,7 @@ def _line(entry: dict[str, object], in_full: bool) -> str:
 
 
 CONSERVATION, UNIQUE, FILES = "conservation", "unique_keys", "every_file_taken"
-VALUES = "values_conserved"
+VALUES, OFFSETS = "values_conserved", "offsets_conserved"
 OF_FILES = "conservation_of_each_file"
 SCHEMA, RESCUED, LATE = "schema_unchanged", "nothing_rescued", "no_late_rows"
 
@@ -66,6 +67,8 @@ def verdicts(table: Table, lake: Lake) -> Iterator[Verdict]:
     yield conservation(table, lake)
     if table.source:
         yield values_conserved(table, lake)
+    if table.source and table.source.kafka:
+        yield offsets_conserved(table, lake)
     if table.named_once_by:
         yield unique_keys(table, lake)
     yield from (set_rule(rule, table, lake) for rule in table.set_rules if rule.on_violation == "fail")
@@ -145,6 +148,18 @@ def values_conserved(table: Table, lake: Lake) -> Verdict:
         "columns_not_counted": len(uncounted),
     }
     return Verdict(VALUES, not wrong, True, "; ".join(parts), numbers)
+
+
+def offsets_conserved(table: Table, lake: Lake) -> Verdict:
+    """Passes where the offsets taken of each Kafka partition leave none out and none is taken twice."""
+    query = "SELECT path, records FROM ledger WHERE status = 'admitted' ORDER BY sequence"
+    found = {
+        landed_of(str(row["path"])): int(str(row["records"]))
+        for row in ledgers.rows(lake.ledger(table), query)
+    }
+    words, numbers, is_whole = accounted({file: count for file, count in found.items() if file})
+    # What retention took is known and cannot come back: the tables downstream need not wait for it.
+    return Verdict(OFFSETS, is_whole and not numbers["offsets_lost"], not is_whole, words, numbers)
 
 
 def _differences(columns: dict[str, int]) -> str:

@@ -77,7 +77,9 @@ def changes_of(
 def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> tuple[DataFrame, DataFrame]:
     """Return the query's result on raw records parsed again, and the new status of each record's entry."""
     place = load_target_of(table, lake)
-    texts = mended(raw.select("row", "entry_id", "source_file", "raw_base64"), fixes_of(trial.fix))
+    texts = mended(
+        raw.select("row", "entry_id", "source_file", "position", "raw_base64"), fixes_of(trial.fix)
+    )
     texts = texts.withColumnRenamed("row", "repaired")
     records = read_again(raw.sparkSession, texts, place).persist()
     rows = records.where("_reason IS NULL").drop(*OF_REFUSED, "entry_id")

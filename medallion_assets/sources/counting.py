@@ -22,6 +22,7 @@ from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_blocks import csv_contents
 from medallion_assets.sources.formats.exact_copy import footer
 from medallion_assets.sources.formats.json_scan import documents
+from medallion_assets.sources.formats.messages import MESSAGES, message_blocks, message_contents
 from medallion_assets.sources.formats.xml import elements
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import SPARK_READS, Wrapping, wrapping
@@ -29,12 +30,15 @@ from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CutRecord
 
 CHUNK = 1 << 20
-CUT_LAYOUTS = ("document", "elements")
+CUT_LAYOUTS = ("document", "elements", MESSAGES)
 
 
 def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
     """Return a file's records as UTF-8 lines, piece by piece, whatever it is wrapped in."""
     path = file.location
+    if file.layout == MESSAGES:
+        yield from (messages.block + b"\n" for messages in message_blocks(path, file.path))
+        return
     if file.layout == "lines" and file.size <= CHUNK and path.suffix not in SPARK_READS:
         # What thousands of small files are opened for is little beside their openings.
         yield path.read_bytes()
@@ -54,7 +58,7 @@ def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
 
 
 def cut_records(file: Entry, source: Source) -> Iterator[CutRecord]:
-    """Return the records of a file whose layout is one of ``CUT_LAYOUTS``."""
+    """Return the records of a file whose layout is ``document`` or ``elements``."""
     path = file.location
     wrapped = wrapping(path, source)
     if file.layout == "document":
@@ -78,6 +82,8 @@ def contents(path: Path, source: Source) -> Contents:
     """
     path.open("rb").close()
     try:
+        if source.kafka:
+            return message_contents(path)
         count = COUNTERS.get(source.format, _native)
         return count(path, source)
     except BROKEN as broken:

@@ -31,7 +31,7 @@ from medallion_assets.sources.malformed import refuse_malformed, write_malformed
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.partitions import own_columns, with_refusals
 from medallion_assets.sources.quarantine import OF_REFUSED
-from medallion_assets.sources.reading import PARSED, records_of
+from medallion_assets.sources.reading import is_parsed, records_of
 from medallion_assets.sources.schema_versions import fact_of, ready_for
 from medallion_assets.sources.schemas import schema_beforehand, schema_for
 from medallion_assets.sources.select_list import selected
@@ -77,7 +77,7 @@ _BEGUN: dict[Path, tuple[ParseRequest, "Future[ParsedFiles]"]] = {}
 def look_ahead(place: LoadTarget, position: int) -> None:
     """Start to parse the files of the micro-batch after a position, where their schema is known already."""
     drop_ahead(place.state)
-    if place.source.format not in PARSED or is_object(place.root):
+    if not is_parsed(place.source) or is_object(place.root):
         return
     files = admitted_between(place.ledger, place.root, position, position + 1)
     schema = schema_beforehand(place.source, files, place.state / "schemas") if files else None
@@ -202,7 +202,7 @@ def _is_staged(source: Source, schema: StructType) -> bool:
     200 MB of JSON took 14 s of the JVM's time through the cache, and 8 without.
     """
     by_spark = bool(source.select) or bool(parsed_by_spark(as_read(schema, source)))
-    return source.format in PARSED and not by_spark
+    return is_parsed(source) and not by_spark
 
 
 def kept_records(records: DataFrame, source: Source) -> DataFrame:

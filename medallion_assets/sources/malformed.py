@@ -27,14 +27,18 @@ from medallion_assets.sources.formats.csv_records import (
 from medallion_assets.sources.formats.csv_rows import RowReader
 from medallion_assets.sources.formats.json_rows import judged_texts
 from medallion_assets.sources.formats.json_values import as_read
+from medallion_assets.sources.formats.messages import COLUMNS as OF_MESSAGES
+from medallion_assets.sources.formats.messages import provenance
 from medallion_assets.sources.formats.parsed_files import JUDGED, Parsed
 from medallion_assets.sources.formats.parsed_frames import TEXTS, finished, stored_columns
+from medallion_assets.sources.kafka import landed_of
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.partitions import own_columns, with_partitions
 from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, from_records
 from medallion_assets.sources.schema_versions import newest
 from medallion_assets.sources.select_list import selected
+from medallion_assets.storage import storage_of
 
 
 def refuse_malformed(records: DataFrame, source: Source) -> None:
@@ -68,7 +72,7 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
 
     Args:
         spark: The session.
-        entries: ``entry_id``, ``repaired`` (the record's text) and ``source_file`` STRING; ``raw_base64``
+        entries: ``entry_id``, ``repaired`` (the record's text), ``source_file``, ``position``; ``raw_base64``
             STRING where a text that still has U+FFFD for lost bytes is to stay refused.
         place: The table's source and where its notes are.
 
@@ -101,7 +105,32 @@ def read_again(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> Da
     placed = placed.drop("_source_modified_at").withColumnsRenamed(
         {"source_file": "_source_file", "_at": "_source_modified_at", "entry_id": ENTRY}
     )
-    return (selected(placed, source) if source.select else placed).withColumnRenamed(ENTRY, "entry_id")
+    placed = (selected(placed, source) if source.select else placed).withColumnRenamed(ENTRY, "entry_id")
+    if source.kafka is None:
+        return placed
+    return placed.drop(*OF_MESSAGES.names).join(_of_messages(spark, entries, place), "entry_id")
+
+
+def _of_messages(spark: SparkSession, entries: DataFrame, place: LoadTarget) -> DataFrame:
+    """Return which message each entry is of, by ``entry_id``; only its landing file has key and headers."""
+    rows = entries.select("source_file", "position", "entry_id").collect()
+    found: dict[str, dict[int, Any]] = {}
+    for path in {row[0] for row in rows}:
+        offsets = [int(row[1].removeprefix("offset ")) for row in rows if row[0] == path]
+        try:
+            with storage_of(file := ledgers.address(place.root, path)).open(file) as opened:
+                found[path] = {message[0]: message for message in provenance(opened, offsets)}
+        except (OSError, pa.ArrowException):
+            # Taken away by clean_source.
+            found[path] = {}
+    messages = []
+    for path, position, entry in rows:
+        landed, offset = landed_of(path), int(position.removeprefix("offset "))
+        assert landed is not None
+        others = found[path].get(offset, (offset, None, None, None, False))
+        messages.append((entry, landed.topic, landed.range.partition, *others))
+    id_first = StructType([StructField("entry_id", StringType()), *OF_MESSAGES.fields])
+    return frame_of(spark, messages, id_first)
 
 
 def _csv_records(spark: SparkSession, entries: DataFrame, place: LoadTarget, schema: StructType) -> DataFrame:

@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from medallion_assets.sources.errors import SourceError, seconds_of
 from medallion_assets.sources.evolution import is_column
+from medallion_assets.sources.kafka import Topic, wrong_with_topic
 from medallion_assets.sources.option_names import MALFORMED, refused, wrong_with_reader
 from medallion_assets.sources.select_list import select_problems
 from medallion_assets.sources.walking import location_of
@@ -33,9 +34,8 @@ COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}")
 
 def problems_of(source: "Source") -> list[str]:
     """Return the problems of a source's options."""
-    problems = (
-        ["its columns are fixed; it takes no schema"] if source.format in FIXED and source.schema else []
-    )
+    fixed = source.format in FIXED and source.schema
+    problems = ["its columns are fixed; it takes no schema"] if fixed else []
     problems += [_wrong_ddl(source.schema), _wrong_ddl(_flat(source.schema_hints))]
     problems += [
         f"its schema cannot have a column {name!r}: the engine or Delta keeps the name, and a field of that "
@@ -57,13 +57,13 @@ def problems_of(source: "Source") -> list[str]:
         problems.append(f"allow_overwrites={source.allow_overwrites!r} is not one of {', '.join(OVERWRITES)}")
     if source.change_detection not in DETECTION:
         problems.append(f"change_detection={source.change_detection!r} is not one of {', '.join(DETECTION)}")
-    if source.path:
-        problems += _wrong_path(source.path)
+    problems += _wrong_path(source.path) if source.path else []
     for column in (source.rescued_data_column or RESCUED, source.corrupt_column):
         if not COLUMN.fullmatch(column):
             problems.append(f"{column!r} is no column name")
     if min(source.max_files_per_trigger, source.max_bytes_per_trigger, source.max_columns) < 1:
         problems.append("a trigger takes at least one file and one byte, a table has at least one column")
+    problems += wrong_with_topic(source) if source.kafka else []
     return [*problems, *_wrong_times(source), *_wrong_cleaning(source), *select_problems(source)]
 
 
@@ -194,6 +194,7 @@ class Source:
         max_columns: Columns evolution stops at; further fields are rescued.
         select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
         reader_options: Options of the format's reader; an unknown one is an error.
+        kafka: The topic whose messages a run lands there as files, each value one record of the format.
 
     Raises:
         SourceError: An option is unknown, out of range or contradicts another.
@@ -229,6 +230,7 @@ class Source:
     max_columns: int = 1000
     select: tuple[str, ...] = ()
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
+    kafka: Topic | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""

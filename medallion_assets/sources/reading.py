@@ -5,7 +5,8 @@ The frames have the source's columns, its rescued data column where it has one, 
     ``_reason`` STRING: why it cannot be a row, NULL where it can;
     ``_check_position`` STRING, ``_check_bytes`` STRING: of such a record, where it is in its file and, where
     its text is not exact, its bytes as base64;
-    ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from.
+    ``_source_file`` STRING, ``_source_modified_at`` TIMESTAMP: where it came from;
+    of a Kafka topic, the columns of ``formats.messages`` besides.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from medallion_assets.sources.formats.columnar import binary_records, columnar_records
-from medallion_assets.sources.formats.parsed_frames import parsed_frame
+from medallion_assets.sources.formats.parsed_frames import origin, parsed_frame
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.partitions import own_columns, with_partitions, with_refusals
@@ -34,10 +35,15 @@ def records_of(
     paths, files = [file.path for file in files], with_refusals(files, source, schema)
     own = own_columns(schema, paths, source)
     full = [file for file in files if file.records]
-    parted = groups(files) if source.format not in PARSED else [full] if full else []
+    parted = groups(files) if not is_parsed(source) else [full] if full else []
     frames = [_placed(_read(spark, group, source, own, staging)) for group in parted]
     frames = frames or [_placed(_none(spark, own, source))]
     return with_partitions(reduce(DataFrame.unionByName, frames), paths, source, schema, "_source_file")
+
+
+def is_parsed(source: Source) -> bool:
+    """Return true where the source's files are parsed before Spark reads them."""
+    return source.format in PARSED or source.kafka is not None
 
 
 def groups(files: Sequence[Entry], also_empty: bool = False) -> list[list[Entry]]:
@@ -58,15 +64,16 @@ def _placed(records: DataFrame) -> DataFrame:
 
 def _none(spark: SparkSession, schema: StructType, source: Source) -> DataFrame:
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields]
-    strings = (*([source.rescued] if source.rescued else []), "_raw", "_reason", "_source_file")
+    strings = (*([source.rescued] if source.rescued else []), "_raw", "_reason")
     texts = [F.lit(None).cast("string").alias(name) for name in strings]
-    return spark.range(0).select(*columns, *texts, F.lit(None).cast("timestamp").alias("_source_modified_at"))
+    placed = [F.lit(None).cast(field.dataType).alias(field.name) for field in origin(source)]
+    return spark.range(0).select(*columns, *texts, *placed)
 
 
 def _read(
     spark: SparkSession, files: list[Entry], source: Source, schema: StructType, staging: Staging
 ) -> DataFrame:
-    if source.format in PARSED:
+    if is_parsed(source):
         return parsed_frame(spark, staging.parsed(spark, files, schema), source, schema)
     if source.format == "binaryFile":
         return binary_records(spark, files, staging)

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     MapType,
     NullType,
@@ -24,6 +25,7 @@ from medallion_assets.sources.formats.columnar import BINARY, columnar_frame
 from medallion_assets.sources.formats.csv_records import column_names
 from medallion_assets.sources.formats.csv_rows import csv_types
 from medallion_assets.sources.formats.json_inference import counted_keys, files_with_keys, inferred
+from medallion_assets.sources.formats.messages import COLUMNS as OF_MESSAGES
 from medallion_assets.sources.formats.text_files import TEXT
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source, split_columns
@@ -38,7 +40,8 @@ def seen_schema(spark: SparkSession, source: Source, files: Sequence[Entry], sta
     ``infer_column_types``, the files' own types for formats that carry them.
     """
     if source.format in ("text", "binaryFile"):
-        return TEXT if source.format == "text" else BINARY
+        values = StructType([StructField("value", BinaryType())]) if source.kafka else BINARY
+        return TEXT if source.format == "text" else values
     if source.format == "csv":
         return _of_headers(source, files)
     if source.format in ("json", "xml"):
@@ -68,6 +71,7 @@ def _of_files(schema: StructType, source: Source) -> StructType:
     A field of such a name in a file goes to the rescued data.
     """
     ours = {source.rescued.lower(), source.corrupt_column.lower() if source.malformed == "PERMISSIVE" else ""}
+    ours |= {name.lower() for name in OF_MESSAGES.names} if source.kafka else set()
     return StructType([field for field in schema.fields if field.name.lower() not in ours - {""}])
 
 

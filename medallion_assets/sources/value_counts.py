@@ -24,6 +24,7 @@ from medallion_assets.sources.formats.csv_rows import csv_cells
 from medallion_assets.sources.formats.json_blocks import objects_on_lines
 from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import ends_arrow
+from medallion_assets.sources.formats.messages import message_blocks
 from medallion_assets.sources.formats.orc import orc_values
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import UTF_8, wrapping
@@ -75,7 +76,9 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
     if source.format in NOT_COUNTED:
         return ValueCounts(reason=NOT_COUNTED[source.format])
     if source.format == "text":
-        return ValueCounts(Counter({"value": file.records}))
+        blocks = message_blocks(file.location, file.path) if source.kafka else ()
+        without = sum(messages.table["value"].null_count for messages in blocks)
+        return ValueCounts(Counter({"value": file.records - without}))
     if source.format == "json":
         return _of_json(plain_pieces(file, source))
     if source.format == "csv":

@@ -14,10 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types
+from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.sources.formats.json_blocks import TypedReader
 from medallion_assets.sources.formats.json_scan import MALFORMED, NotJson, Value, scan, skip_blank
 from medallion_assets.sources.formats.json_values import as_read, stored_type, take_object
+from medallion_assets.sources.formats.messages import Messages
 from medallion_assets.sources.formats.parsed_files import (
     JUDGED,
     Parsed,
@@ -31,6 +33,7 @@ from medallion_assets.sources.formats.parsed_frames import (
     FROM,
     TEXTS,
     finished,
+    origin,
     parsed_by_spark,
     stored_columns,
 )
@@ -165,13 +168,15 @@ def parse_json_files(
     typed = TypedReader(read)
     careful = careful_reader(read, source)
 
-    def parse(file: Entry, block: bytes, first: int, cut: list[CutRecord]) -> Parsed:
+    def parse(file: Entry, block: bytes, first: int, cut: Sequence[CutRecord]) -> Parsed:
         lines = typed.split(block) if file.refusal else typed.read(block)
         unit = UNITS.get(file.layout, "record")
         parsed = Parsed([file], lines.rows, size=len(block))
         if source.select:
             numbered = zip(lines.rows, lines.numbers, strict=True)
             parsed.rows = [with_positions(rows, unit, first, numbers) for rows, numbers in numbered]
+        if isinstance(cut, Messages):
+            parsed.rows = list(map(cut.beside, lines.rows, lines.numbers))
         if lines.others:
             reader = _of_file(careful, file, source)
             tables = []
@@ -181,7 +186,11 @@ def parse_json_files(
                     _judge_cut(reader, cut[number], line, file.path) if cut else reader.judge(line, file.path)
                     for number, line in some
                 ]
-                tables.append(reader.table(judged, [f"{unit} {first + number}" for number, _ in some]))
+                numbers = [number for number, _ in some]
+                if isinstance(cut, Messages):
+                    tables.append(cut.beside(reader.table(judged, cut.places(numbers)), numbers))
+                else:
+                    tables.append(reader.table(judged, [f"{unit} {first + number}" for number in numbers]))
             parsed.judged.append(pa.concat_tables(tables))
         return parsed
 
@@ -241,4 +250,8 @@ def judged_texts(lines: DataFrame, source: Source, schema: types.StructType) -> 
             yield from table.combine_chunks().to_batches()
 
     columns = types.StructType([*stored_columns(read).fields, *TEXTS.fields, *FROM.fields])
-    return finished(lines.select("value", *FROM.names).mapInArrow(judge, columns), source, schema)
+    records = lines.select("value", *FROM.names).mapInArrow(judge, columns)
+    unknown = [field for field in origin(source) if field.name not in FROM.names]
+    return finished(
+        records.withColumns({f.name: F.lit(None).cast(f.dataType) for f in unknown}), source, schema
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from medallion_assets.sources.counting import BROKEN, CUT_LAYOUTS, cut_records, plain_pieces
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.messages import MESSAGES, message_blocks
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import ENDINGS, record_encoding, wrapping
 from medallion_assets.sources.options import Source
@@ -122,7 +123,7 @@ class ParsedFiles:
 
 
 Task = Callable[[], list[Parsed]]
-Parse = Callable[[Entry, bytes, int, list[CutRecord]], Parsed]
+Parse = Callable[[Entry, bytes, int, Sequence[CutRecord]], Parsed]
 """Parses a block of a file's lines, the first of which has that number, and is cut from these records."""
 
 
@@ -171,7 +172,10 @@ def line_tasks(files: Sequence[Entry], source: Source, parse: Parse, whole: bool
     """
     for group in [[file] for file in files] if whole else file_groups(files):
         (file, *others) = group
-        if file.layout in CUT_LAYOUTS:
+        if file.layout == MESSAGES:
+            for messages in readable(message_blocks(file.location, file.path), file):
+                yield partial(_block, parse, file, messages.block, 1, messages)
+        elif file.layout in CUT_LAYOUTS:
             yield from _cut_tasks(file, source, parse)
         elif whole or others or file.size <= SMALL:
             yield _small_task(group, source, parse)
@@ -201,12 +205,12 @@ def _whole(file: Entry, source: Source) -> bytes:
 def _block_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Task]:
     number = 1
     for block in whole_lines(pieces_of(file, source)):
-        yield partial(_block, file, block, number, parse)
+        yield partial(_block, parse, file, block, number, [])
         number += lines_of(block)
 
 
-def _block(file: Entry, block: bytes, number: int, parse: Parse) -> list[Parsed]:
-    return [parse(file, block, number, [])]
+def _block(parse: Parse, file: Entry, *block: Any) -> list[Parsed]:
+    return [parse(file, *block)]
 
 
 def _cut_tasks(file: Entry, source: Source, parse: Parse) -> Iterator[Task]:
@@ -232,7 +236,7 @@ def _cut_task(file: Entry, records: list[CutRecord], number: int, parse: Parse, 
 
 def written_as(file: Entry, source: Source) -> tuple[str, str]:
     """Return the encoding of a file's records, and how bytes that are no text in it are kept."""
-    if file.layout in ("lines", "elements"):
+    if file.layout in ("lines", "elements", MESSAGES):
         return "utf-8", "surrogateescape"
     wrapped = wrapping(file.location, source)
     return record_encoding(file.location, wrapped), wrapped.errors

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.names import no_pattern, quoted
 from medallion_assets.sources.formats.json_values import FORMATS, JsonText, as_read
+from medallion_assets.sources.formats.messages import COLUMNS as OF_MESSAGES
 from medallion_assets.sources.formats.parsed_files import JUDGED, LEFT, ParsedFiles
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BYTES, FILE_PATH, NO_FIT, POSITION, as_json
@@ -34,10 +35,15 @@ def parsed_frame(
     if parts.rows:
         frames.append(rows_frame(spark, parts, stored_columns(read), source))
     if parts.judged:
-        columns = [*stored_columns(read).fields, *TEXTS.fields, *FROM.fields]
+        columns = [*stored_columns(read).fields, *TEXTS.fields, *origin(source)]
         reader = spark.read.schema(types.StructType(columns)).options(**BY_ARROW)
         frames.append(reader.parquet(*map(no_pattern, parts.judged)))
     return finished(reduce(DataFrame.unionByName, frames), source, schema)
+
+
+def origin(source: Source) -> list[types.StructField]:
+    """Return the columns that say where a record came from."""
+    return [*FROM.fields, *(OF_MESSAGES.fields if source.kafka else ())]
 
 
 def rows_frame(
@@ -46,7 +52,7 @@ def rows_frame(
     """Return the rows of parsed files that fit, with ``JUDGED``, which is NULL but for positions."""
     placed = [types.StructField(POSITION, types.StringType())] if source.select else []
     rows = (
-        spark.read.schema(types.StructType([*stored.fields, *placed, *FROM.fields]))
+        spark.read.schema(types.StructType([*stored.fields, *placed, *origin(source)]))
         .options(**BY_ARROW)
         .parquet(*map(no_pattern, parts.rows))
     )
@@ -82,7 +88,7 @@ def finished(judged: DataFrame, source: Source, schema: types.StructType) -> Dat
         *columns,
         *_rescued(misfits, bool(left) and source.rescues_values, source.rescued),
         *_refused(misfits, bool(left) and not source.rescues_values, bool(source.select)),
-        *FROM.names,
+        *(field.name for field in origin(source)),
     )
 
 

@@ -5,6 +5,7 @@ and the lake under the same paths as this process.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from medallion_assets.sources.formats.json_rows import (
     parse_json_files,
     refused_bytes,
 )
+from medallion_assets.sources.formats.messages import Messages
 from medallion_assets.sources.formats.parsed_files import (
     Parsed,
     ParsedFiles,
@@ -43,11 +45,13 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
     """Write the records of CSV, JSON, XML or text files to Parquet files in a folder, typed by the schema."""
     if source.format == "csv":
         return parse_csv_files(files, schema, source, folder)
+    if source.kafka and source.format != "json":
+        return parse_files(line_tasks(files, source, partial(_values, source)), folder)
     if source.format != "text":
         return parse_json_files(files, schema, source, folder)
     whole = source.option("wholetext", default="false") == "true"
 
-    def parse(file: Entry, block: bytes, first: int, _: list[CutRecord]) -> Parsed:
+    def parse(file: Entry, block: bytes, first: int, _: Sequence[CutRecord]) -> Parsed:
         lines = [block] if whole else block.splitlines()
         good, numbers, places, refused = [], [], [], []
         for number, line in enumerate(lines, first):
@@ -70,6 +74,27 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
         return Parsed([file], rows, judged, len(block))
 
     return parse_files(line_tasks(files, source, parse, whole), folder)
+
+
+def _values(source: Source, file: Entry, block: bytes, _: int, messages: Sequence[CutRecord]) -> Parsed:
+    """Return messages with their value as it is; as text, those that are UTF-8."""
+    assert isinstance(messages, Messages)
+    every = range(len(messages))
+    if source.format == "binaryFile":
+        rows = pa.table({"value": messages.table["value"]})
+        return Parsed([file], [messages.beside(rows, every)], size=len(block))
+    texts = {n: None if value is None else _text_of(value) for n, value in enumerate(messages.values)}
+    bad = [n for n in every if texts[n] is None and messages.values[n] is not None]
+    good = [n for n in every if n not in set(bad)]
+    table = pa.table({"value": pa.array([texts[n] for n in good], pa.string())})
+    parsed = Parsed([file], [messages.beside(table, good)] if good else [], size=len(block))
+    if bad:
+        refused = [
+            refused_bytes(messages.values[n] or b"", NOT_UTF8, "utf-8", "surrogateescape") for n in bad
+        ]
+        judged = CarefulReader(TEXT, False, False).table(refused, messages.places(bad))
+        parsed.judged.append(messages.beside(judged, bad))
+    return parsed
 
 
 def _text_of(line: bytes) -> str | None:

@@ -1,0 +1,257 @@
+"""Land the new messages of a Kafka topic as files; needs the extra ``kafka``, and no Spark.
+
+The broker's list of offsets says what there is to read; its messages are read by another call, and what they
+lack of that range is counted. A file is there whole or not at all, and its name is its range: whoever dies in
+between leaves nothing that lands twice.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.formats.messages import encoded
+from medallion_assets.sources.kafka import (
+    KafkaUnreachable,
+    Landed,
+    OffsetRange,
+    OffsetsLost,
+    Plan,
+    Topic,
+    landed_of,
+    of_topic,
+    planned,
+    positions,
+    refuse_loss,
+)
+from medallion_assets.sources.options import Source
+from medallion_assets.sources.walking import entries
+from medallion_assets.storage import storage_of
+
+MOST_BYTES, MOST_MESSAGES = 64 << 20, 200_000
+"""Values and messages of a landing file, which are in memory while it is written."""
+
+AT_ONCE = 10_000
+PATIENCE = 30.0
+"""Seconds without an answer of the broker after which a run fails."""
+
+TIMED_OUT = "no answer within 30 seconds"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a topic has beyond what was landed: how many offsets, and a text that changes with them."""
+
+    offsets: int
+    mark: str
+
+
+@dataclass
+class _Broker:
+    """The clients of one topic's broker; ``said`` is the last error that librdkafka reported by itself."""
+
+    topic: Topic
+    options: Mapping[str, Any]
+    said: str = ""
+    client: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        servers = {"bootstrap.servers": self.topic.servers} if self.topic.servers else {}
+        self.client = {
+            "group.id": "medallion",
+            "log_level": 0,
+            "error_cb": self._hear,
+            **self.options,
+        } | servers
+        if not self.client.get("bootstrap.servers"):
+            raise KafkaUnreachable(
+                f"topic {self.topic.name}: no broker is named. Nothing was read or written: give "
+                "servers in the declaration, or bootstrap.servers in MEDALLION_KAFKA_CONF."
+            )
+
+    def _hear(self, error: Any) -> None:
+        self.said = str(error.str())
+
+    def described(self) -> tuple[str, dict[int, tuple[int, int]]]:
+        """Return the topic's id, and by partition its first offset and the one after its last.
+
+        The last is that of the messages no open transaction can take back.
+        """
+        from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+        from confluent_kafka.admin import AdminClient, OffsetSpec
+
+        name = self.topic.name
+        try:
+            admin = AdminClient({k: v for k, v in self.client.items() if k != "group.id"})
+            found = admin.describe_topics(TopicCollection([name]), request_timeout=PATIENCE)[name].result()
+            places = [TopicPartition(name, partition.id) for partition in found.partitions]
+
+            def ask(which: Any) -> dict[int, int]:
+                answers = admin.list_offsets(
+                    dict.fromkeys(places, which),
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=PATIENCE,
+                )
+                return {place.partition: answer.result().offset for place, answer in answers.items()}
+
+            ends, begins = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
+        except KafkaException as error:
+            raise self.unreachable(error.args[0].str()) from error
+        # Retention may go on between the two answers.
+        # As Kafka's own tools write it; the client uses + and /.
+        topic_id = str(found.topic_id).translate(str.maketrans("+/", "-_", "="))
+        return topic_id, {p: (begins[p], max(ends[p], begins[p])) for p in sorted(ends)}
+
+    def unreachable(self, why: str) -> KafkaUnreachable:
+        """Return the error for a broker that does not answer, or has no such topic."""
+        heard = f"{why}; {self.said}" if self.said and self.said not in why else why
+        return KafkaUnreachable(
+            f"topic {self.topic.name} at {self.client['bootstrap.servers']} cannot be read: {heard}. No "
+            "table was changed and nothing is lost: start the broker, create the topic, or correct the "
+            "declaration or MEDALLION_KAFKA_CONF, and run again."
+        )
+
+    @contextmanager
+    def reader(self) -> Iterator[Callable[[OffsetRange], Iterator[list[Any]]]]:
+        """Return what reads the messages of a range, some at a time, for as long as the block runs."""
+        from confluent_kafka import Consumer, KafkaException
+
+        ours = {
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+        # An offset that went meanwhile is an error, and no reason to read elsewhere.
+        consumer = Consumer(self.client | ours | {"auto.offset.reset": "error"})
+        try:
+            yield partial(self._messages, consumer)
+        except KafkaException as error:
+            raise self.unreachable(error.args[0].str()) from error
+        finally:
+            consumer.close()
+
+    def _messages(self, consumer: Any, wanted: OffsetRange) -> Iterator[list[Any]]:
+        from confluent_kafka import KafkaError, TopicPartition
+
+        place, at, end = wanted
+        consumer.assign([TopicPartition(self.topic.name, place, at)])
+        heard = time.monotonic()
+        while at < end:
+            found = []
+            for message in consumer.consume(min(AT_ONCE, end - at), 0.5):
+                error, heard = message.error(), time.monotonic()
+                if error and error.code() != KafkaError._PARTITION_EOF:
+                    raise self.unreachable(error.str())
+                # The end of what there is lies behind the last message where a transaction ended.
+                at = max(at, message.offset() + (0 if error else 1))
+                if not error and message.offset() < end:
+                    found.append(message)
+            yield found
+            if time.monotonic() - heard > PATIENCE:
+                raise self.unreachable(f"partition {place}, offset {at}: {TIMED_OUT}")
+
+
+def waiting(folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]) -> Waiting | None:
+    """Return what waits in the topic, None where nothing does; writes nothing.
+
+    Raises:
+        KafkaUnreachable: The broker does not answer, or has no such topic.
+        OffsetsLost: What was to be read next is not in the topic any more.
+    """
+    _, _, plan, mark = _look(folder, ledger, source, options)
+    return Waiting(plan.waiting, mark) if plan.read or plan.lost else None
+
+
+def land_new(folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]) -> None:
+    """Write the topic's new messages to files of the landing zone, up to the end it has now.
+
+    Only the holder of the ledger's lease may call this.
+
+    Raises:
+        KafkaUnreachable: The broker does not answer, or has no such topic; what landed before stays.
+        OffsetsLost: Messages were removed before they were read.
+    """
+    broker, topic_id, plan, _ = _look(folder, ledger, source, options)
+    refuse_loss(broker.topic, plan.lost)
+    for lost in plan.lost:
+        _create(folder, Landed(broker.topic.name, topic_id, lost, True), [])
+    if not plan.read:
+        return
+    with broker.reader() as messages:
+        for wanted in plan.read:
+            for part, rows in _parts(wanted, messages(wanted)):
+                _create(folder, Landed(broker.topic.name, topic_id, part), rows)
+
+
+def _look(
+    folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]
+) -> tuple[_Broker, str, Plan, str]:
+    assert source.kafka is not None
+    try:
+        import confluent_kafka  # noqa: F401
+    except ImportError as error:
+        raise KafkaUnreachable(
+            f"topic {source.kafka.name}: Kafka's client library is not installed. Nothing was read or "
+            "written: pip install 'medallion-assets[kafka]', and run again."
+        ) from error
+    broker = _Broker(source.kafka, options)
+    topic_id, available = broker.described()
+    landed = _landed(folder, ledger)
+    ours = of_topic(landed, source.kafka, topic_id)
+    plan = planned(positions(ours), available, source.kafka, not landed)
+    return broker, topic_id, plan, f"{topic_id} {plan}"
+
+
+def _landed(folder: Path | str, ledger: Path) -> set[Landed]:
+    """Return the ranges that landed: those of the landing zone, and those that were taken out of it."""
+    names = {str(row["path"]) for row in ledgers.rows(ledger, "SELECT DISTINCT path FROM ledger")}
+    root = str(folder)
+    names |= {file.path.removeprefix(f"{root}/") for file in entries(folder, True)}
+    return {found for name in names if (found := landed_of(name))}
+
+
+def _parts(
+    wanted: OffsetRange, messages: Iterator[list[Any]]
+) -> Iterator[tuple[OffsetRange, list[tuple[Any, ...]]]]:
+    """Return the messages of a range in parts of bounded size, whose ranges join without a gap.
+
+    Raises:
+        OffsetsLost: The broker gave a message twice, or of another place.
+    """
+    partition, start, end = wanted
+    rows: list[tuple[Any, ...]] = []
+    size, last = 0, start - 1
+    for message in (message for some in messages for message in some):
+        value, key, offset = message.value(), message.key(), message.offset()
+        if message.partition() != partition or offset <= last:
+            raise OffsetsLost(
+                f"topic {message.topic()}: the broker gave partition {message.partition()} offset {offset} "
+                f"after partition {partition} offset {last}. The part of the range that was read is kept, "
+                "nothing is lost, and the next run goes on behind it."
+            )
+        kind, at = message.timestamp()
+        rows.append((offset, at if kind else None, key, _headers(message), value))
+        size, last = size + len(value or b"") + len(key or b""), offset
+        if size >= MOST_BYTES or len(rows) >= MOST_MESSAGES:
+            yield OffsetRange(partition, start, offset + 1), rows
+            start, rows, size = offset + 1, [], 0
+    if start < end or wanted.start == end:
+        yield OffsetRange(partition, start, end), rows
+
+
+def _headers(message: Any) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in message.headers() or ()]
+
+
+def _create(folder: Path | str, landed: Landed, rows: list[tuple[Any, ...]]) -> None:
+    path = f"{str(folder).rstrip('/')}/{landed.path}"
+    if not storage_of(path).create(path, encoded(rows).to_pybytes()):
+        raise OffsetsLost(
+            f"topic {landed.topic}: {landed.path} is in the landing zone already, and no run of this table "
+            "wrote it. Nothing was overwritten: two tables land this topic in one folder; give each a source "
+            "of its own name, and run again."
+        )
