@@ -64,7 +64,7 @@ class Settings(BaseSettings):
         default="", description="A user's name: their tables and landing zones are apart from all others'."
     )
     spark_master: str = Field(
-        default="local[*]", description="Spark master; others than local[...] stay untuned."
+        default="local[*]", description="Spark master: local[...], spark://, yarn or k8s://."
     )
     spark_conf: dict[str, str] = Field(default={}, description="Spark or storage options, as JSON; they win.")
     cache: Path = Field(
@@ -151,7 +151,7 @@ class Settings(BaseSettings):
     @property
     def is_one_machine(self) -> bool:
         """Return true where Spark runs inside this process, so that tuning it is ours to do."""
-        return self.spark_master.startswith("local")
+        return self.spark_master == "local" or self.spark_master.startswith("local[")
 
     def resolved(self) -> "Settings":
         """Return the same settings with absolute folders, the user's own where there is a ``user_schema``.

@@ -1,0 +1,157 @@
+"""A Spark cluster: ship the package to executors, and ask them what they need before anything is written."""
+
+import atexit
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from medallion_assets.settings import Settings, project_folder
+from medallion_assets.storage import ObjectPath
+
+NEEDED = ("deltalake", "fastavro", "msgspec", "numpy", "platformdirs", "pyarrow", "pydantic",
+          "pydantic_settings", "pyorc", "sqlglot")  # fmt: skip
+"""What the modules that run on executors import; ``pyspark`` comes with Spark."""
+
+BY_CORES = {
+    "spark.sql.shuffle.partitions": 1 << 30,
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": 1 << 30,
+    # By default 50 tasks to read the log of a table, whose state fits one for the first 100,000 files.
+    "spark.databricks.delta.snapshotPartitions": 50,
+}
+"""Options that are the number of the cluster's cores, with their largest value."""
+
+PROBE = "_seen_by_executors-"
+"""Beginning of the name of the file that each executor has to find in a lake on a disk."""
+
+
+class ExecutorsUnfit(RuntimeError):
+    """Executors lack Python, a package or a folder; nothing was read or written."""
+
+
+def join_cluster(spark: SparkSession, settings: Settings) -> None:
+    """Ship the package to the executors, and try what they need: a Python with its packages, and the lake.
+
+    Raises:
+        ExecutorsUnfit: An executor cannot do its work; the message says what it lacks.
+    """
+    folder = _temporary()
+    path = list(sys.path)
+    spark.sparkContext.addPyFile(str(_shipped(settings, folder)))
+    # The files themselves come first in this process.
+    sys.path[:] = path
+    if not isinstance(settings.lake, ObjectPath):
+        _require_lake(spark, settings.lake)
+    try:
+        found = _asked(spark)
+    except Exception as error:
+        raise unfit(settings, error) from error
+    missing = sorted({name for names, _ in found for name in names})
+    if missing:
+        where = ", ".join(sorted({python for names, python in found if names}))
+        raise ExecutorsUnfit(
+            f"executors of the Spark master {settings.spark_master!r} cannot import {', '.join(missing)}: "
+            f"their Python is {where}. Nothing was read or written. Install medallion-assets or its "
+            "dependencies for that Python, or name another one that all of them have with PYSPARK_PYTHON "
+            "(a packed environment can be shipped with spark.archives in MEDALLION_SPARK_CONF)."
+        )
+
+
+def fit_to_cores(spark: SparkSession, settings: Settings) -> None:
+    """Set numbers of partitions to the number of cores that the cluster has now, unless the user set them."""
+    cores = max(2, spark.sparkContext.defaultParallelism)
+    for name, most in BY_CORES.items():
+        if name not in settings.spark_conf:
+            spark.conf.set(name, str(min(cores, most)))
+
+
+def unfit(settings: Settings, error: BaseException) -> ExecutorsUnfit:
+    """Return the error to raise where executors failed before they did any work."""
+    text = str(error)
+    if PROBE in text:
+        return not_shared(settings.lake, settings.spark_master)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    python = [line for line in lines if "PYTHON_VERSION_MISMATCH" in line or "Cannot run program" in line]
+    return ExecutorsUnfit(
+        f"executors of the Spark master {settings.spark_master!r} did not answer a first task: "
+        f"{(python or lines or [type(error).__name__])[0][:500]} Nothing was read or written. Their Python "
+        f"must be a {sys.version_info.major}.{sys.version_info.minor} like this process's: name one that "
+        "all of them have with PYSPARK_PYTHON."
+    )
+
+
+def not_shared(folder: Path, master: str) -> ExecutorsUnfit:
+    """Return the error about a folder that an executor does not see as this process does."""
+    return ExecutorsUnfit(
+        f"executors of the Spark master {master!r} do not see the folder {folder}, or not the one of this "
+        "machine: what they write there would be lost. Nothing was committed. Put it where every machine "
+        "mounts it under the same path, or in S3; or set MEDALLION_SPARK_MASTER to local[*]."
+    )
+
+
+def _require_lake(spark: SparkSession, lake: Path) -> None:
+    """Let each executor fetch a file of the lake from its own disk before its first task, or fail it.
+
+    Executors that come later, in the midst of a batch, do so too. Without it one that lacks the mount makes
+    the folder on its own disk, and a commit names data files that nobody else finds.
+    """
+    lake.mkdir(parents=True, exist_ok=True)
+    probe = lake / f"{PROBE}{uuid4().hex}.jar"
+    with zipfile.ZipFile(probe, "w") as jar:
+        jar.writestr("medallion", "")
+    atexit.register(probe.unlink, missing_ok=True)
+    # Spark's scheme for files that are on each machine already.
+    spark.sparkContext._jsc.addJar(f"local:{probe}")  # type: ignore[union-attr]
+
+
+def _asked(spark: SparkSession) -> list[tuple[list[str], str]]:
+    """Return what each executor's Python lacks, and where it is: a task for each core."""
+
+    def answer(_: Iterator[int]) -> Iterator[tuple[list[str], str]]:
+        missing = [name for name in (*NEEDED, "medallion_assets") if find_spec(name) is None]
+        yield missing, sys.executable
+
+    context = spark.sparkContext
+    cores = max(1, context.defaultParallelism)
+    return context.parallelize(range(cores), cores).mapPartitions(answer).collect()
+
+
+def _shipped(settings: Settings, folder: Path) -> Path:
+    """Return a zip with this package and the project's."""
+    packages = {"medallion_assets": Path(__file__).parents[1]}
+    name = re.split(r"[.:]", settings.pipelines)[0]
+    if name and name not in packages:
+        found = _package(name)
+        packages |= {name: found} if found else {}
+    target = folder / "medallion.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as whole:
+        for package in packages.values():
+            files = sorted(package.rglob("*")) if package.is_dir() else [package]
+            for file in files:
+                if file.is_file() and "__pycache__" not in file.parts:
+                    whole.write(file, str(file.relative_to(package.parent)))
+    return target
+
+
+def _package(name: str) -> Path | None:
+    """Return the folder of a package, or the file of a module, of the project or installed."""
+    here = (project_folder() or Path.cwd()) / name
+    candidates = [here, here.with_suffix(".py")]
+    spec = find_spec(name)
+    if spec and spec.submodule_search_locations:
+        candidates.insert(0, Path(next(iter(spec.submodule_search_locations))))
+    elif spec and spec.origin:
+        candidates.insert(0, Path(spec.origin))
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _temporary() -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="medallion-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
