@@ -5,9 +5,10 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from medallion_assets.settings import Settings, project_folder
 from medallion_assets.storage import ObjectPath
 
-NEEDED = ("deltalake", "fastavro", "msgspec", "numpy", "platformdirs", "pyarrow", "pydantic",
+NEEDED = ("delta", "deltalake", "fastavro", "filelock", "msgspec", "numpy", "platformdirs", "pyarrow", "pydantic",
           "pydantic_settings", "pyorc", "sqlglot")  # fmt: skip
 """What the modules that run on executors import; ``pyspark`` comes with Spark."""
 
@@ -31,8 +32,15 @@ PROBE = "_seen_by_executors-"
 """Beginning of the name of the file that each executor has to find in a lake on a disk."""
 
 
+_SHARED: set[tuple[str, Path]] = set()
+"""Folders that executors have to see, by application."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
 class ExecutorsUnfit(RuntimeError):
-    """Executors lack Python, a package or a folder; nothing was read or written."""
+    """Executors lack Python, a package or a folder; nothing was committed."""
 
 
 def join_cluster(spark: SparkSession, settings: Settings) -> None:
@@ -46,12 +54,11 @@ def join_cluster(spark: SparkSession, settings: Settings) -> None:
     spark.sparkContext.addPyFile(str(_shipped(settings, folder)))
     # The files themselves come first in this process.
     sys.path[:] = path
-    if not isinstance(settings.lake, ObjectPath):
-        _require_lake(spark, settings.lake)
+    require_shared(spark, settings.lake)
     try:
         found = _asked(spark)
     except Exception as error:
-        raise unfit(settings, error) from error
+        raise not_shared(error) or _unfit(settings, error) from error
     missing = sorted({name for names, _ in found for name in names})
     if missing:
         where = ", ".join(sorted({python for names, python in found if names}))
@@ -71,12 +78,56 @@ def fit_to_cores(spark: SparkSession, settings: Settings) -> None:
             spark.conf.set(name, str(min(cores, most)))
 
 
-def unfit(settings: Settings, error: BaseException) -> ExecutorsUnfit:
+def is_cluster(spark: SparkSession) -> bool:
+    """Return true where executors are other processes than the driver."""
+    java: Any = spark.sparkContext._jsc
+    return not java.isLocal()
+
+
+def on_executors(spark: SparkSession, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+    """Return what a function makes of each item, in their order; each item is a task."""
+    return spark.sparkContext.parallelize(items, max(1, len(items))).map(work).collect()
+
+
+def require_shared(spark: SparkSession, folder: Path) -> None:
+    """Let each executor fetch a file of a folder from its own disk before its next task, or fail it.
+
+    Executors that come later, in the midst of a batch, do so too. Without it one that lacks the mount makes
+    the folder on its own disk, and a commit names data files that nobody else finds.
+    """
+    app = spark.sparkContext.applicationId
+    known = any((app, above) in _SHARED for above in (folder, *folder.parents))
+    if known or isinstance(folder, ObjectPath) or not is_cluster(spark):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    probe = folder / f"{PROBE}{uuid4().hex}.jar"
+    with zipfile.ZipFile(probe, "w") as jar:
+        jar.writestr("medallion", "")
+    atexit.register(probe.unlink, missing_ok=True)
+    java: Any = spark.sparkContext._jsc
+    # Spark's scheme for files that are on each machine already.
+    java.addJar(f"local:{probe}")
+    _SHARED.add((app, folder))
+
+
+def not_shared(error: BaseException) -> ExecutorsUnfit | None:
+    """Return the error to raise where an executor did not find a folder; None where another thing failed."""
+    found = re.search(rf"(/[^\n]*)/{PROBE}", str(error))
+    return unseen(found[1]) if found else None
+
+
+def unseen(folder: str) -> ExecutorsUnfit:
+    """Return the error about a folder that an executor does not see as this process does."""
+    return ExecutorsUnfit(
+        f"an executor of the Spark cluster does not see what this process sees in {folder}: what it wrote "
+        "there would be lost. Nothing was committed and nothing is lost. Put the folder where every machine "
+        "mounts it under the same path, or set MEDALLION_SPARK_MASTER to local[*]."
+    )
+
+
+def _unfit(settings: Settings, error: BaseException) -> ExecutorsUnfit:
     """Return the error to raise where executors failed before they did any work."""
-    text = str(error)
-    if PROBE in text:
-        return not_shared(settings.lake, settings.spark_master)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if "PYTHON_VERSION_MISMATCH" in line or "Cannot run program" in line]
     return ExecutorsUnfit(
         f"executors of the Spark master {settings.spark_master!r} did not answer a first task: "
@@ -86,40 +137,13 @@ def unfit(settings: Settings, error: BaseException) -> ExecutorsUnfit:
     )
 
 
-def not_shared(folder: Path, master: str) -> ExecutorsUnfit:
-    """Return the error about a folder that an executor does not see as this process does."""
-    return ExecutorsUnfit(
-        f"executors of the Spark master {master!r} do not see the folder {folder}, or not the one of this "
-        "machine: what they write there would be lost. Nothing was committed. Put it where every machine "
-        "mounts it under the same path, or in S3; or set MEDALLION_SPARK_MASTER to local[*]."
-    )
-
-
-def _require_lake(spark: SparkSession, lake: Path) -> None:
-    """Let each executor fetch a file of the lake from its own disk before its first task, or fail it.
-
-    Executors that come later, in the midst of a batch, do so too. Without it one that lacks the mount makes
-    the folder on its own disk, and a commit names data files that nobody else finds.
-    """
-    lake.mkdir(parents=True, exist_ok=True)
-    probe = lake / f"{PROBE}{uuid4().hex}.jar"
-    with zipfile.ZipFile(probe, "w") as jar:
-        jar.writestr("medallion", "")
-    atexit.register(probe.unlink, missing_ok=True)
-    # Spark's scheme for files that are on each machine already.
-    spark.sparkContext._jsc.addJar(f"local:{probe}")  # type: ignore[union-attr]
-
-
 def _asked(spark: SparkSession) -> list[tuple[list[str], str]]:
     """Return what each executor's Python lacks, and where it is: a task for each core."""
 
-    def answer(_: Iterator[int]) -> Iterator[tuple[list[str], str]]:
-        missing = [name for name in (*NEEDED, "medallion_assets") if find_spec(name) is None]
-        yield missing, sys.executable
+    def answer(_: int) -> tuple[list[str], str]:
+        return [name for name in (*NEEDED, "medallion_assets") if find_spec(name) is None], sys.executable
 
-    context = spark.sparkContext
-    cores = max(1, context.defaultParallelism)
-    return context.parallelize(range(cores), cores).mapPartitions(answer).collect()
+    return on_executors(spark, range(max(1, spark.sparkContext.defaultParallelism)), answer)
 
 
 def _shipped(settings: Settings, folder: Path) -> Path:
