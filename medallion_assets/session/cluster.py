@@ -35,6 +35,9 @@ PROBE = "_seen_by_executors-"
 _SHARED: set[tuple[str, Path]] = set()
 """Folders that executors have to see, by application."""
 
+_SHIPPED: set[str] = set()
+"""Applications whose executors get the package."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -49,11 +52,12 @@ def join_cluster(spark: SparkSession, settings: Settings) -> None:
     Raises:
         ExecutorsUnfit: An executor cannot do its work; the message says what it lacks.
     """
-    folder = _temporary()
-    path = list(sys.path)
-    spark.sparkContext.addPyFile(str(_shipped(settings, folder)))
-    # The files themselves come first in this process.
-    sys.path[:] = path
+    if spark.sparkContext.applicationId not in _SHIPPED:
+        path = list(sys.path)
+        spark.sparkContext.addPyFile(str(_shipped(settings, _temporary())))
+        # The files themselves come first in this process.
+        sys.path[:] = path
+        _SHIPPED.add(spark.sparkContext.applicationId)
     require_shared(spark, settings.lake)
     try:
         found = _asked(spark)
