@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from medallion_assets.settings import Settings, project_folder
 from medallion_assets.storage import ObjectPath
 
-NEEDED = ("delta", "deltalake", "fastavro", "filelock", "msgspec", "numpy", "platformdirs", "pyarrow", "pydantic",
-          "pydantic_settings", "pyorc", "sqlglot")  # fmt: skip
+NEEDED = ("delta", "deltalake", "fastavro", "filelock", "msgspec", "numpy", "platformdirs", "pyarrow",
+          "pydantic", "pydantic_settings", "pyorc", "sqlglot")  # fmt: skip
 """What the modules that run on executors import; ``pyspark`` comes with Spark."""
 
 BY_CORES = {

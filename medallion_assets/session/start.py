@@ -20,6 +20,8 @@ from medallion_assets.storage import ObjectPath
 UTC_JVM = "-Duser.timezone=UTC"
 """Spark reads the times of ORC files in the zone of its Java, whatever the session's: by the machine's."""
 
+OF_JAVA = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+
 SAFE = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -101,7 +103,7 @@ second compiler took half of the first eight rounds' processor time, 75 of 150 s
 def session_options(
     one_machine: bool, jars: list[Path], jvm: list[str], user_options: dict[str, str]
 ) -> dict[str, str]:
-    """Return the options of a session; ``user_options`` wins over all of ours."""
+    """Return the options of a session; ``user_options`` wins over ours, but for Java's time zone."""
     # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
     modes = {"spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}"}
     class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
@@ -109,7 +111,10 @@ def session_options(
     # Executors fetch the jars from this process.
     where = TUNED if one_machine else {"spark.jars": ",".join(map(str, jars))}
     ours = SAFE | DRIVER | where | class_path | modes | java
-    return ours | user_options
+    theirs = {
+        name: f"{UTC_JVM} {value}" if name in OF_JAVA else value for name, value in user_options.items()
+    }
+    return ours | theirs
 
 
 def _umask() -> int:
