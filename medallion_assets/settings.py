@@ -130,6 +130,17 @@ class Settings(BaseSettings):
         # As SQL has schema names; and a disk that ignores case would give two users one folder.
         return value.lower()
 
+    @field_validator("spark_master")
+    @classmethod
+    def _is_no_connect_server(cls, value: str) -> str:
+        if value.startswith("sc://"):
+            raise ValueError(
+                f"{value} is a Spark Connect server, and this engine needs a driver of its own: it commits "
+                "batches through Java objects that Connect does not give. Name the cluster itself (spark://, "
+                "yarn, k8s://); clients of a Connect server can read the lake's tables by their paths"
+            )
+        return value
+
     @field_validator("notify_webhook", "notify_smtp")
     @classmethod
     def _is_an_address(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:

@@ -1,11 +1,13 @@
 """A standalone Spark cluster on this machine, whose executors have no copy of the project.
 
-    python -m medallion_assets_tests.cluster FOLDER
+    python -m medallion_assets_tests.cluster FOLDER instalments|bulk
 
-is a driver: it fills a shop's tables in three instalments, in the second of which executors hold still.
+is a driver: it fills a shop's tables in three instalments, in the second of which executors hold still; or
+loads what has landed, and prints the memory that took as JSON.
 """
 
 import importlib
+import json
 import os
 import re
 import signal
@@ -20,7 +22,7 @@ import pyspark
 
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.session import start_session
-from medallion_assets_tests.shop import totals_file
+from medallion_assets_tests.shop import chain, json_lines, totals_file
 
 HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -143,7 +145,36 @@ def python_without_project(folder):
     return folder / "bin/python"
 
 
-def main(folder):
+def bulk(folder):
+    tables = bulk_chain()
+    house = Lakehouse(folder, lambda: start_session(house.lake.settings))
+    house.run(*tables)
+    house.assert_conserved(*tables)
+    beans = house._spark()._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    old = max(bean.getPeakUsage().getUsed() for bean in beans if "Old Gen" in bean.getName())
+    (python,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    sys.stdout.write(json.dumps({"heap": old, "python": int(python) << 10}) + "\n")
+
+
+def bulk_chain():
+    return chain(keys=(), schema="id INT, total INT, at TIMESTAMP, note STRING")
+
+
+def land_bulk(landing, files, blocks):
+    """Land so many files with so many times 8 MB of records."""
+    lines = (
+        {"id": n, "total": n % 7 + 1, "at": "2026-01-01T00:00:00Z", "note": os.urandom(200).hex()}
+        for n in range((8 << 20) // 460)
+    )
+    block, zone = json_lines(*lines), landing / "shop/orders"
+    zone.mkdir(parents=True)
+    for number in range(files):
+        with (zone / f"{number}.json").open("w") as file:
+            file.writelines([block] * blocks)
+    return block.count("\n") * files * blocks
+
+
+def instalments(folder):
     project = importlib.import_module("shop_of_cluster")
     tables = project.orders, project.sales, project.totals
     house = Lakehouse(folder, lambda: start_session(house.lake.settings, stays=True))
@@ -158,4 +189,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    {"instalments": instalments, "bulk": bulk}[sys.argv[2]](Path(sys.argv[1]))

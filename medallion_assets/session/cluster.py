@@ -1,9 +1,11 @@
 """A Spark cluster: ship the package to executors, and ask them what they need before anything is written."""
 
 import atexit
+import io
 import re
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -14,11 +16,11 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from medallion_assets.settings import Settings, project_folder
-from medallion_assets.storage import ObjectPath
+from medallion_assets.storage import ObjectPath, storage_of
 
-NEEDED = ("delta", "deltalake", "fastavro", "filelock", "msgspec", "numpy", "platformdirs", "pyarrow",
-          "pydantic", "pydantic_settings", "pyorc", "sqlglot")  # fmt: skip
-"""What the modules that run on executors import; ``pyspark`` comes with Spark."""
+NEEDED = ("delta", "deltalake", "fastavro", "filelock", "msgspec", "numpy", "pandas", "platformdirs",
+          "pyarrow", "pydantic", "pydantic_settings", "pyorc", "sqlglot")  # fmt: skip
+"""What the modules that run on executors import, and pyspark's own workers; pyspark comes with Spark."""
 
 BY_CORES = {
     "spark.sql.shuffle.partitions": 1 << 30,
@@ -27,6 +29,9 @@ BY_CORES = {
     "spark.databricks.delta.snapshotPartitions": 50,
 }
 """Options that are the number of the cluster's cores, with their largest value."""
+
+PATIENCE = 30
+"""Seconds after which a person is told that no executor came."""
 
 PROBE = "_seen_by_executors-"
 """Beginning of the name of the file that each executor has to find in a lake on a disk."""
@@ -59,10 +64,15 @@ def join_cluster(spark: SparkSession, settings: Settings) -> None:
         sys.path[:] = path
         _SHIPPED.add(spark.sparkContext.applicationId)
     require_shared(spark, settings.lake)
+    waits = threading.Timer(PATIENCE, _tell_of_waiting, (settings.spark_master,))
+    waits.daemon = True
+    waits.start()
     try:
         found = _asked(spark)
     except Exception as error:
         raise not_shared(error) or _unfit(settings, error) from error
+    finally:
+        waits.cancel()
     missing = sorted({name for names, _ in found for name in names})
     if missing:
         where = ", ".join(sorted({python for names, python in found if names}))
@@ -80,6 +90,26 @@ def fit_to_cores(spark: SparkSession, settings: Settings) -> None:
     for name, most in BY_CORES.items():
         if name not in settings.spark_conf:
             spark.conf.set(name, str(min(cores, most)))
+
+
+def _tell_of_waiting(master: str) -> None:
+    sys.stderr.write(
+        f"The Spark master {master} has given this run no executor for {PATIENCE} s: it waits until another "
+        "application ends or workers join. On a standalone cluster spark.cores.max in MEDALLION_SPARK_CONF "
+        "leaves cores to others; an executor's memory (spark.executor.memory) has to fit a worker's.\n"
+    )
+    sys.stderr.flush()
+
+
+def unreachable(master: str, error: BaseException) -> ExecutorsUnfit:
+    """Return the error to raise where no session could be started on a cluster."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by: ")), lines[0])
+    return ExecutorsUnfit(
+        f"no session could be started on the Spark master {master!r}: {cause[:500]} Nothing was read or "
+        "written. Look whether the master runs and its address is right, and whether its machines reach "
+        "this one (spark.driver.host in MEDALLION_SPARK_CONF names the address they are told)."
+    )
 
 
 def is_cluster(spark: SparkSession) -> bool:
@@ -103,11 +133,12 @@ def require_shared(spark: SparkSession, folder: Path) -> None:
     known = any((app, above) in _SHARED for above in (folder, *folder.parents))
     if known or isinstance(folder, ObjectPath) or not is_cluster(spark):
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    probe = folder / f"{PROBE}{uuid4().hex}.jar"
-    with zipfile.ZipFile(probe, "w") as jar:
+    probe, content = str(folder / f"{PROBE}{uuid4().hex}.jar"), io.BytesIO()
+    with zipfile.ZipFile(content, "w") as jar:
         jar.writestr("medallion", "")
-    atexit.register(probe.unlink, missing_ok=True)
+    storage = storage_of(probe)
+    storage.put(probe, content.getvalue())
+    atexit.register(storage.delete, probe)
     java: Any = spark.sparkContext._jsc
     # Spark's scheme for files that are on each machine already.
     java.addJar(f"local:{probe}")

@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from medallion_assets.session.catalog import name_tables
-from medallion_assets.session.cluster import fit_to_cores, join_cluster
+from medallion_assets.session.cluster import fit_to_cores, join_cluster, unreachable
 from medallion_assets.session.java import delta_jars, java_command, s3_jars, spark_jars_folder
 from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
 from medallion_assets.settings import Settings
@@ -183,6 +184,9 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
         jars, options = [*jars, *s3_jars(settings.cache, java)], s3_options(os.environ) | options
     compilers = STAYING_JVM if stays else SHORT_RUN_JVM
     jvm = ONE_MACHINE_JVM + compilers + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
+    if "spark.driver.memory" in options:
+        # A heap that starts larger than it may become ends Java.
+        jvm = [flag for flag in jvm if not flag.startswith(("-Xms", "-Xmn"))]
     return session_options(settings.is_one_machine, jars, jvm, options)
 
 
@@ -192,7 +196,7 @@ def start_session(settings: Settings, stays: bool = False) -> SparkSession:
     Raises:
         ExecutorsUnfit: The master is a cluster, and its executors lack a package or do not see the lake.
     """
-    ours = [spark for asked, spark in _OURS if asked == settings and spark.sparkContext._jsc is not None]
+    ours = [spark for asked, spark in _OURS if asked == settings and _is_up(spark)]
     # A run asks for each of its tables: Java's version and each option again took 0.2 s a time.
     spark = ours[0] if ours else _started(settings, stays)
     if not settings.is_one_machine:
@@ -200,6 +204,17 @@ def start_session(settings: Settings, stays: bool = False) -> SparkSession:
         fit_to_cores(spark, settings)
     name_tables(spark, settings.lake)
     return spark
+
+
+def _is_up(spark: SparkSession) -> bool:
+    java: Any = spark.sparkContext._jsc
+    if java is None:
+        return False
+    if java.sc().isStopped():
+        # Its cluster gave it up; a session that stays goes on with another.
+        spark.stop()
+        return False
+    return True
 
 
 def _started(settings: Settings, stays: bool) -> SparkSession:
@@ -211,7 +226,15 @@ def _started(settings: Settings, stays: bool) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # A query's Python functions would else run in whichever python3 is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = builder.getOrCreate()
+    elif "spark.pyspark.python" in settings.spark_conf:
+        # Only spark-submit reads it.
+        os.environ["PYSPARK_PYTHON"] = settings.spark_conf["spark.pyspark.python"]
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        if settings.is_one_machine:
+            raise
+        raise unreachable(settings.spark_master, error) from error
     # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
     spark.sparkContext.setLogLevel("FATAL")
     for name in REPEATING_LOGGERS:
