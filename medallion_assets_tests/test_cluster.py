@@ -101,7 +101,7 @@ def test_the_reference_pipelines_equal_those_of_one_machine_when_a_worker_and_a_
 
     for instalment in range(3):
         for domain in DOMAINS:
-            land(domain, tmp_path / "landing", 2 if instalment == 0 else 1, faults=domain != "commerce")
+            land(domain, tmp_path / "landing", 2 if instalment == 0 else 1, with_faults=domain != "commerce")
         run(here, MEDALLION_SPARK_MASTER="local[2]")
         if instalment == 1:
             driver = run_until_commits(6)
