@@ -64,7 +64,7 @@ class Settings(BaseSettings):
         default="", description="A user's name: their tables and landing zones are apart from all others'."
     )
     spark_master: str = Field(
-        default="local[*]", description="Spark master; others than local[...] stay untuned."
+        default="local[*]", description="Spark master: local[...], spark://, yarn or k8s://."
     )
     spark_conf: dict[str, str] = Field(default={}, description="Spark or storage options, as JSON; they win.")
     kafka_conf: dict[str, SecretStr] = Field(
@@ -133,6 +133,17 @@ class Settings(BaseSettings):
         # As SQL has schema names; and a disk that ignores case would give two users one folder.
         return value.lower()
 
+    @field_validator("spark_master")
+    @classmethod
+    def _is_no_connect_server(cls, value: str) -> str:
+        if value.startswith("sc://"):
+            raise ValueError(
+                f"{value} is a Spark Connect server, and this engine needs a driver of its own: it commits "
+                "batches through Java objects that Connect does not give. Name the cluster itself (spark://, "
+                "yarn, k8s://); clients of a Connect server can read the lake's tables by their paths"
+            )
+        return value
+
     @field_validator("notify_webhook", "notify_smtp")
     @classmethod
     def _is_an_address(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
@@ -154,7 +165,7 @@ class Settings(BaseSettings):
     @property
     def is_one_machine(self) -> bool:
         """Return true where Spark runs inside this process, so that tuning it is ours to do."""
-        return self.spark_master.startswith("local")
+        return self.spark_master == "local" or self.spark_master.startswith("local[")
 
     def resolved(self) -> "Settings":
         """Return the same settings with absolute folders, the user's own where there is a ``user_schema``.

@@ -122,6 +122,7 @@ TOUCH_FILES = {
     "session/start.py": "the archive of Java classes beside the jars, on the machine Spark runs on",
     "session/java.py": "the jars themselves",
     "session/catalog.py": "lists the tables of a lake",
+    "session/cluster.py": "packs the package for executors, on the machine of the driver",
     "cli/running.py": "writes the files of a new project",
     "delta/log.py": "copies a table that deltalake cannot read to a folder of its own, for one query",
     "delta/progress.py": "checks and moves Spark's checkpoint, and drops one in an object store",

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from medallion_assets.delta import log, working
 from medallion_assets.delta.commit import Transaction, signed
 from medallion_assets.delta.names import quoted
+from medallion_assets.session.frames import cut_off
 from medallion_assets.sources.quarantine import DISCARDED
 from medallion_assets.sources.row_json import read_row, row_json
 
@@ -67,9 +68,9 @@ def paired(rows: DataFrame, entries: DataFrame, schema: StructType, known_by: Id
         asked = right.where("by_key") if level == BY_KEY else right
         known = _numbered(asked, columns, schema, "entry_id").drop(TEXT)
         found = _numbered(left, columns, schema, ROW_ID).join(known, [working.IDENTITY, working.NTH])
-        pairs.append(found.select(ROW_ID, "entry_id", F.lit(level).alias(working.LEVEL)).localCheckpoint())
+        pairs.append(cut_off(found.select(ROW_ID, "entry_id", F.lit(level).alias(working.LEVEL))))
         left = left.join(pairs[-1].select(ROW_ID), ROW_ID, "left_anti")
-        right = right.join(pairs[-1].select("entry_id"), "entry_id", "left_anti").localCheckpoint()
+        right = cut_off(right.join(pairs[-1].select("entry_id"), "entry_id", "left_anti"))
         if right.isEmpty():
             break
     return reduce(DataFrame.unionByName, pairs)
@@ -121,11 +122,11 @@ def with_history(refused: DataFrame, there: DataFrame, schema: StructType, known
     A discarded row stays discarded while its upstream row is unchanged.
     """
     # Entry ids are random: a checkpoint keeps them the same for every later read of the frame.
-    rows = refused.localCheckpoint()
+    rows = cut_off(refused)
     tries = ("attempts", "tried_at", "replayed_at", "replay_id", "repaired")
     kept = ("entry_id", "quarantined_at", *tries, "note")
     entries = there.select(*kept, "row", "status", (F.col("status") != DISCARDED).alias("by_key"))
-    entries = entries.localCheckpoint()
+    entries = cut_off(entries)
     placed = rows.select(F.col("entry_id").alias(ROW_ID), F.col("row").alias(TEXT))
     pairs = paired(placed, entries, schema, known_by)
     before = pairs.join(entries.drop("row", "by_key"), "entry_id")

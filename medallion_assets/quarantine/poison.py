@@ -21,7 +21,7 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import at_version
 from medallion_assets.quarantine.entries import LEAVES, STEP, move_entries
 from medallion_assets.quarantine.repairs import as_text, numbered
-from medallion_assets.session.frames import broadcast_if_few
+from medallion_assets.session.frames import broadcast_if_few, cut_off, persisted
 from medallion_assets.sources.errors import BatchRefused, first_line
 from medallion_assets.sources.quarantine import QUERY, REPLAYED, shaped
 from medallion_assets.sources.row_json import read_row
@@ -81,7 +81,7 @@ def isolated(rows: DataFrame, runs: Runs, quarantine: Path, transaction: Transac
         quarantine: Where the others go, as upstream has them, under ``query_failed``.
         transaction: Who writes.
     """
-    placed = rows.withColumn(working.PLACE, F.row_number().over(Window.orderBy(as_text(rows)))).persist()
+    placed = persisted(rows.withColumn(working.PLACE, F.row_number().over(Window.orderBy(as_text(rows)))))
     try:
         count = placed.count()
         found = _poison(placed, runs, 1, count, Poison((), ""))
@@ -93,7 +93,7 @@ def isolated(rows: DataFrame, runs: Runs, quarantine: Path, transaction: Transac
         entries = shaped(bad, text, rule, F.lit(QUERY), transaction.version, transaction.run_id)
         entries = entries.withColumn("note", F.lit(found.why[:500]))
         append(entries, quarantine, transaction.of_quarantine)
-        return Isolated(placed.where(~is_poison).drop(working.PLACE).localCheckpoint(), len(found.rows))
+        return Isolated(cut_off(placed.where(~is_poison).drop(working.PLACE)), len(found.rows))
     finally:
         placed.unpersist()
 
@@ -194,7 +194,7 @@ def parted(removed: DataFrame, quarantine: Path) -> tuple[DataFrame, DataFrame |
     ready = entries.select(F.col("row").alias(working.TEXT), "entry_id", mended, "repaired")
     ready = numbered(ready, working.TEXT)
     placed = numbered(removed.withColumn(working.TEXT, as_text(removed)), working.TEXT)
-    paired = placed.join(broadcast_if_few(ready), [working.TEXT, working.NTH], "left").localCheckpoint()
+    paired = cut_off(placed.join(broadcast_if_few(ready), [working.TEXT, working.NTH], "left"))
     going = paired.where("entry_id IS NOT NULL").select("entry_id", F.lit(LEAVES).alias(STEP))
     return _with_stand_ins(paired, removed.schema), going
 

@@ -14,6 +14,7 @@ from medallion_assets.delta import log, working
 from medallion_assets.delta.names import literal, of_keys, quoted
 from medallion_assets.lake.position import at_version
 from medallion_assets.quarantine.entries import ROW_ID, TEXT, Identity, paired
+from medallion_assets.session.frames import cut_off
 from medallion_assets.sources.formats.json_values import types_in
 from medallion_assets.sources.quarantine import (
     ENTRY,
@@ -99,7 +100,7 @@ def mended(rows: DataFrame, repairs: DataFrame | None, known_by: Identity) -> Da
     schema = StructType([f for f in rows.schema.fields if not f.name.startswith(CHECK)])
     placed, others = _candidates(rows, repairs, schema, known_by)
     # A replayed entry's row may be gone; another row of the same key must not get its repair.
-    entries = repairs.withColumn("by_key", F.col("tried")).localCheckpoint()
+    entries = cut_off(repairs.withColumn("by_key", F.col("tried")))
     pairs = paired(placed, entries, schema, known_by)
     there = pairs.join(entries.where("repaired IS NOT NULL"), "entry_id")
     fixed = _with_repair(placed.join(there, ROW_ID, "left"), rows.schema)
@@ -114,7 +115,7 @@ def _candidates(
     names = [c for c in known_by.keys or known_by.lasting if _is_comparable(schema[c].dataType)]
     with_text = rows.withColumn(TEXT, as_text(rows))
     if known_by.lasting and not names:
-        return with_text.withColumn(ROW_ID, F.monotonically_increasing_id()).localCheckpoint(), rows.limit(0)
+        return cut_off(with_text.withColumn(ROW_ID, F.monotonically_increasing_id())), rows.limit(0)
     if names:
         read = read_row(F.col("row"), schema)
         wanted = repairs.select(*(read[c].alias(c) for c in names)).distinct()
@@ -122,7 +123,7 @@ def _candidates(
         wanted = repairs.select(F.col("row").alias(TEXT)).distinct()
     near = of_keys(with_text, wanted).withColumn(ROW_ID, F.monotonically_increasing_id())
     # A checkpoint, since the numbers must not change when the frame is computed again.
-    return near.localCheckpoint(), of_keys(with_text, wanted, "left_anti").drop(TEXT)
+    return cut_off(near), of_keys(with_text, wanted, "left_anti").drop(TEXT)
 
 
 def _is_comparable(kind: DataType) -> bool:

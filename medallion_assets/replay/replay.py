@@ -52,6 +52,7 @@ from medallion_assets.runtime.query import rewrite
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.stateful import WAITS
 from medallion_assets.runtime.write import Context, Prepared, commit
+from medallion_assets.session.frames import cut_off, persisted
 from medallion_assets.sources.quarantine import REPLAYED
 
 Strategy = Callable[[ReplayPlan, Table, Lake, SparkSession], Prepared]
@@ -67,9 +68,9 @@ def way_of(table: Table) -> Strategy:
 
 def appended(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -> Prepared:
     """Append the rows that are good now; for bronze tables and rows without keys."""
-    entries = chosen(spark, table, lake, trial).persist()
+    entries = persisted(chosen(spark, table, lake, trial))
     rows, misfits = verdict_of(entries, table, lake, trial)
-    verdict = rows.persist()
+    verdict = persisted(rows)
     counts = counted(verdict, table)
     good = verdict.where(f"{working.OUTCOME} = 'good'").select(*map(quoted, written_columns(verdict)))
     counts["quarantine"] += misfits.where("status = 'open'").count()
@@ -85,8 +86,8 @@ def appended(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -
 
 def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSession) -> Prepared:
     """Recompute the keys of the rows, both the keys before and the keys after the fix."""
-    entries, path = chosen(spark, table, lake, trial).persist(), lake.quarantine(table)
-    typed = repaired_typed(entries, table, lake, trial).persist()
+    entries, path = persisted(chosen(spark, table, lake, trial)), lake.quarantine(table)
+    typed = persisted(repaired_typed(entries, table, lake, trial))
     inputs = repaired_inputs(entries.where(HELD), table, lake, trial)
     tries = tries_of(typed.where(f"{working.UNFIT} IS NULL"), trial).unionByName(tries_of(inputs, trial))
     move_entries(tries, path, trial.transaction(table).of_quarantine)
@@ -95,7 +96,7 @@ def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSes
         typed.select(*(f"now.{quoted(n)}" for n in names))
     )
     through = through_query(inputs, table, lake, trial)
-    keys = keys.union(through.select(*names)).distinct().persist()
+    keys = persisted(keys.union(through.select(*names)).distinct())
     scope = RecomputeScope(
         keys,
         VersionRange(trial.upto, trial.upto),
@@ -104,7 +105,7 @@ def keys_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkSes
         replay=trial.id,
     )
     prepared = prepare_recompute(spark, table, lake, scope)
-    taken = ended(inputs, through).localCheckpoint()
+    taken = cut_off(ended(inputs, through))
     failed = taken.where(F.col("status") == REPLAYED).count()
     # The query never returned the rows it failed on, so they are counted here.
     before = prepared.counts.get("was:quarantine", 0) + failed
@@ -127,10 +128,10 @@ def groups_recomputed(trial: ReplayPlan, table: Table, lake: Lake, spark: SparkS
     quarantine is settled together with the chosen rows.
     """
     entries = _of_the_same_texts(chosen(spark, table, lake, trial), table, lake, trial)
-    inputs = repaired_inputs(entries, table, lake, trial).persist()
+    inputs = persisted(repaired_inputs(entries, table, lake, trial))
     refuse_what_fails(inputs, table, lake, trial)
     late = at_version(spark, lake.quarantine(table), trial.version).where(WAITS)
-    settled = ended(inputs).unionByName(ended(late.select("entry_id", "repaired"))).persist()
+    settled = persisted(ended(inputs).unionByName(ended(late.select("entry_id", "repaired"))))
     # The commit that begins the table's next epoch holds these rows and makes the move valid.
     begins = app_id(table.key, epoch(table, lake) + 1, table.flow)
     pending = replace(trial.transaction(table), app_id=begins).of_quarantine

@@ -26,6 +26,7 @@ from medallion_assets.replay.retried import (
     signed,
     through_query,
 )
+from medallion_assets.session.frames import persisted
 from medallion_assets.sources.malformed import read_again
 from medallion_assets.sources.quarantine import ENTRY, OF_REFUSED, OPEN, RAW, REPLAYED
 
@@ -81,7 +82,7 @@ def _read_again(raw: DataFrame, table: Table, lake: Lake, trial: ReplayPlan) -> 
         raw.select("row", "entry_id", "source_file", "position", "raw_base64"), fixes_of(trial.fix)
     )
     texts = texts.withColumnRenamed("row", "repaired")
-    records = read_again(raw.sparkSession, texts, place).persist()
+    records = persisted(read_again(raw.sparkSession, texts, place))
     rows = records.where("_reason IS NULL").drop(*OF_REFUSED, "entry_id")
     shaped = brought_back(rows, table, trial)
     reread = records.select(

@@ -29,7 +29,7 @@ from medallion_assets.quarantine.poison import sound
 from medallion_assets.runtime.query_checks import STREAM, reaches_others
 from medallion_assets.runtime.recompute import with_gone
 from medallion_assets.runtime.write import Prepared, joining
-from medallion_assets.session.frames import each, of_plan
+from medallion_assets.session.frames import each, of_plan, persisted
 
 PARTIAL = "_partial_"
 """Columns a mean is merged from: its sum and its count stand beside it."""
@@ -232,7 +232,7 @@ def prepare_incremental(
 
 def _computed(rows: DataFrame) -> DataFrame:
     """Return the frame, computed and kept: a row the query fails on shows before anything is written."""
-    kept = rows.persist()
+    kept = persisted(rows)
     kept.count()
     return kept
 

@@ -20,6 +20,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runtime.blame import blame
+from medallion_assets.session.cluster import ExecutorsUnfit, not_shared
 from medallion_assets.sources.errors import BatchRefused
 from medallion_assets.storage import StorageUnreachable, path_of
 from medallion_assets.storage.lease import LeaseLost, TableBusy
@@ -61,6 +62,8 @@ PASSING_WORDS = (
     "Too many requests",
     "SlowDown",
     "No space left on device",
+    "ExecutorLostFailure",
+    "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
 )
 """Parts of errors that another attempt may get past: neither data nor code caused them."""
 
@@ -91,9 +94,12 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
             DamagedTable,
             SchemaRefused,
             QueryRefused,
+            ExecutorsUnfit,
         ),
     ):
         return error
+    if unshared := not_shared(error):
+        return unshared
     text, cause = str(error), cause_of(error)
     for rule in table.expectations:
         if rule.on_violation == "fail" and f"expectation {rule.name} (" in text:

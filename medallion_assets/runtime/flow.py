@@ -29,6 +29,7 @@ from medallion_assets.quarantine.poison import parted, sound, take_out_gone, wit
 from medallion_assets.quarantine.repairs import as_text
 from medallion_assets.runtime.strategy import MicroBatch, Strategy, choose_strategy
 from medallion_assets.runtime.write import Context, Prepared, Write, commit
+from medallion_assets.session.frames import cut_off
 from medallion_assets.sources.quarantine import GAVE_NO_ROW, NO_EVENT_TIME, QUERY, shaped
 
 
@@ -81,7 +82,7 @@ def _silent(new: DataFrame, batch: MicroBatch, table: Table, lake: Lake) -> Data
     """Return the upstream rows for which the query returns no row."""
     given = derived(new, table, lake, batch.static_versions).select(SOURCE_ROW).distinct()
     marked = new.withColumn(SOURCE_ROW, F.md5(as_text(new)))
-    return marked.join(given, SOURCE_ROW, "left_anti").drop(SOURCE_ROW).localCheckpoint()
+    return cut_off(marked.join(given, SOURCE_ROW, "left_anti").drop(SOURCE_ROW))
 
 
 def write_changes(

@@ -29,6 +29,7 @@ from medallion_assets.quarantine.poison import sound
 from medallion_assets.quarantine.quarantined import JUDGED, replace_quarantined
 from medallion_assets.quarantine.repairs import in_force, text_columns
 from medallion_assets.runtime.write import Prepared, joining
+from medallion_assets.session.frames import persisted
 from medallion_assets.sources.quarantine import TRIED
 
 
@@ -102,15 +103,15 @@ def prepare_recompute(spark: SparkSession, table: Table, lake: Lake, scope: Reco
     before = None
     if scope.versions.after >= 0:
         old_scope = replace(scope, replay="", mark_quarantined=bool(scope.replay))
-        before = _rows_of_keys(
-            spark, table, lake, old_scope, scope.versions.after, scope.old_static_versions
-        ).persist()
+        before = persisted(
+            _rows_of_keys(spark, table, lake, old_scope, scope.versions.after, scope.old_static_versions)
+        )
     if before is not None and scope.fresh is not None:
         # Upstream only grew: the old and the added rows are all rows, so that upstream is read once.
         rows = before.unionByName(scope.fresh, allowMissingColumns=True)
     else:
         rows = _rows_of_keys(spark, table, lake, scope, scope.versions.upto, scope.static_versions)
-    now = judged(rows, table, None).persist()
+    now = persisted(judged(rows, table, None))
     frames = tuple(frame for frame in (now, before, scope.keys) if frame is not None)
     try:
         counts = counted(now, table)

@@ -34,7 +34,14 @@ from medallion_assets.quarantine.poison import (
 from medallion_assets.quarantine.repairs import as_text, numbered
 from medallion_assets.runtime.failures import explained
 from medallion_assets.runtime.write import Context, Prepared, commit, joining
-from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, broadcast_if_few, computed_whole, frame_of
+from medallion_assets.session.frames import (
+    FEW_BYTES,
+    FEW_ROWS,
+    broadcast_if_few,
+    computed_whole,
+    frame_of,
+    persisted,
+)
 from medallion_assets.sources.quarantine import LATE, NO_EVENT_TIME, QUERY, REPLAYED, shaped
 
 Half = Callable[[Lake, Transaction], None]
@@ -200,7 +207,7 @@ def write_groups(
     if _gives_few(table, lake, versions):
         rows = computed_whole(rows)
     elif merges or table.write_audit_publish:
-        rows.persist().count()
+        persisted(rows).count()
 
     def write(target: Lake, signed: Transaction) -> None:
         if hold is not None:

@@ -30,6 +30,7 @@ from medallion_assets.quarantine.quarantined import JUDGED
 from medallion_assets.runtime.flow import batch_of
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute
 from medallion_assets.runtime.write import Context, commit
+from medallion_assets.session.frames import cut_off
 from medallion_assets.sources.quarantine import JOIN, OPEN
 from medallion_assets.sources.row_json import read_row
 
@@ -93,7 +94,7 @@ def _reached(context: Context, change: Moved) -> DataFrame:
     if found is None:
         found = spark.read.format("delta").load(str(lake.path(table))).select(*table.unique_by).limit(0)
     # Not persisted: Spark recomputes a cached frame when one of its tables is written.
-    return found.distinct().localCheckpoint()
+    return cut_off(found.distinct())
 
 
 def _waiting(context: Context, read: Read, moved: DataFrame) -> DataFrame | None:

@@ -30,6 +30,7 @@ from medallion_assets.quarantine.repairs import in_force
 from medallion_assets.runtime.aggregates import prepare_incremental
 from medallion_assets.runtime.recompute import RecomputeScope, prepare_recompute, with_gone
 from medallion_assets.runtime.write import Prepared, joining, prepare_rows, refuse_changed_columns
+from medallion_assets.session.frames import persisted
 
 NESTED = (ArrayType, MapType, StructType, VariantType)
 """Types whose values cannot be recorded as text and compared later."""
@@ -90,7 +91,7 @@ def prepare_in_order(
     spark = events.sparkSession
     if own_version is None or in_force(spark, lake.quarantine(table)) is not None:
         return None
-    verdict = judged(events, table, None).persist()
+    verdict = persisted(judged(events, table, None))
     counts = counted_within_bounds(verdict, table)
     before = at_version(spark, lake.path(table), own_version)
 
@@ -209,7 +210,7 @@ def _recomputed(batch: MicroBatch, table: Table, lake: Lake) -> Prepared:
             repairs = in_force(spark, lake.quarantine(table))
             went = derived(changes.removed(batch.rows), table, lake, old_static_versions, repairs)
             moved = moved.union(went.select(*names))
-        keys = moved.distinct().persist()
+        keys = persisted(moved.distinct())
     scope = RecomputeScope(keys, batch.versions, batch.static_versions, old_static_versions, fresh)
     return prepare_recompute(spark, table, lake, scope)
 

@@ -24,7 +24,7 @@ from medallion_assets.quality.derive import derived
 from medallion_assets.quality.judge import counted_within_bounds, judged, written_columns
 from medallion_assets.quality.verdicts import refuse_unfit
 from medallion_assets.quarantine.quarantined import append_refused
-from medallion_assets.session.frames import computed, is_row_by_row
+from medallion_assets.session.frames import computed, is_row_by_row, persisted
 from medallion_assets.sources.schema_versions import WIDENING
 
 WIDER = ("tinyint", "smallint", "int", "bigint")
@@ -223,7 +223,7 @@ def prepare_rows(
     asked = judged(rows, table, existing)
     values = computed(asked) if few else None
     keeps = values is None and not is_row_by_row(asked)
-    verdict = asked.persist() if keeps else asked if values is None else values
+    verdict = persisted(asked) if keeps else asked if values is None else values
     counts = counted_within_bounds(verdict, table)
 
     def write(lake: Lake, transaction: Transaction) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -56,6 +57,26 @@ def computed(frame: DataFrame) -> DataFrame | None:
     finally:
         spark.conf.unset(PARTITIONS_FIRST) if before is None else spark.conf.set(PARTITIONS_FIRST, before)
     return None if len(rows) > FEW_ROWS else _of_rows(rows, frame)
+
+
+def persisted(frame: DataFrame) -> DataFrame:
+    """Return the frame, kept once it is computed; on a cluster by two executors.
+
+    What a lost executor alone had kept would be computed again, and a query with ``rand()`` or a tie in its
+    order would give other rows than those that were counted.
+    """
+    return frame.persist(_storage(frame))
+
+
+def cut_off(frame: DataFrame) -> DataFrame:
+    """Return the frame's rows as computed now, without their plan; on a cluster two executors keep them."""
+    return frame.localCheckpoint(storageLevel=_storage(frame))
+
+
+def _storage(frame: DataFrame) -> StorageLevel:
+    java: Any = frame.sparkSession.sparkContext._jsc
+    level = StorageLevel.MEMORY_AND_DISK_DESER
+    return level if java.isLocal() else StorageLevel(True, True, False, True, 2)
 
 
 def broadcast_if_few(frame: DataFrame) -> DataFrame:

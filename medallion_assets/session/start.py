@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from medallion_assets.session.catalog import name_tables
+from medallion_assets.session.cluster import fit_to_cores, join_cluster, unreachable
 from medallion_assets.session.java import delta_jars, java_command, s3_jars, spark_jars_folder
 from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
 from medallion_assets.settings import Settings
@@ -18,6 +20,8 @@ from medallion_assets.storage import ObjectPath
 
 UTC_JVM = "-Duser.timezone=UTC"
 """Spark reads the times of ORC files in the zone of its Java, whatever the session's: by the machine's."""
+
+OF_JAVA = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 SAFE = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -41,6 +45,20 @@ SAFE = {
 }
 """Holds on any master: without these a run loses data, sticks, or opens a port."""
 
+DRIVER = {
+    # By default 100 generated classes are kept: a chain of three tables has 300, compiled again each round.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.driver.memory": "2g",
+    # What Spark's own UI would show: without it, plans and tasks of the last thousand queries fill the heap.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    # Each job broadcasts its task: by default into chunks of 4 MB.
+    "spark.broadcast.blockSize": "256k",
+}
+"""Options for this process, wherever the executors are."""
+
 TUNED = {
     # 200 shuffle partitions cost a table of 1,000 rows seconds; so do Delta's 50 snapshot partitions.
     "spark.sql.shuffle.partitions": "2",
@@ -49,23 +67,13 @@ TUNED = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Planning again after each shuffle of two partitions: a warm chain's three tables took 5.5 s, not 4.3.
     "spark.sql.adaptive.enabled": "false",
-    # By default 100 generated classes are kept: a chain of three tables has 300, compiled again each round.
-    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
     # By default 32 MB with this heap, as an array for each task that sorts, joins or groups a few rows.
     "spark.buffer.pageSize": "1m",
-    # What Spark's own UI would show: without it, plans and tasks of the last thousand queries fill the heap.
-    "spark.sql.ui.retainedExecutions": "10",
-    "spark.ui.retainedJobs": "10",
-    "spark.ui.retainedStages": "10",
-    "spark.ui.retainedTasks": "100",
-    # Each job broadcasts its task: by default into chunks of 4 MB.
-    "spark.broadcast.blockSize": "256k",
     "spark.sql.autoBroadcastJoinThreshold": "64m",
 }
-"""Options for one machine only; a session with a configured master does not get them."""
+"""Options for one machine only; a cluster's numbers of partitions follow its cores (``cluster.BY_CORES``)."""
 
 OF_FEW_ROWS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For the tables of tests: evaluating a few rows costs less than compiling code for them."""
@@ -96,16 +104,18 @@ second compiler took half of the first eight rounds' processor time, 75 of 150 s
 def session_options(
     one_machine: bool, jars: list[Path], jvm: list[str], user_options: dict[str, str]
 ) -> dict[str, str]:
-    """Return the options of a session; ``user_options`` wins over all of ours."""
-    if one_machine:
-        class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
-        # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
-        modes = {"spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}"}
-        java = {"spark.driver.extraJavaOptions": " ".join([UTC_JVM, *jvm])}
-        ours = SAFE | TUNED | class_path | modes | java
-    else:
-        ours = SAFE | {"spark.jars": ",".join(map(str, jars))}
-    return ours | user_options
+    """Return the options of a session; ``user_options`` wins over ours, but for Java's time zone."""
+    # Hadoop asks the machine for no umask: all it makes would be for everyone to read.
+    modes = {"spark.hadoop.fs.permissions.umask-mode": f"{_umask():03o}"}
+    class_path = {"spark.driver.extraClassPath": ":".join(map(str, jars))}
+    java = {"spark.driver.extraJavaOptions": " ".join([UTC_JVM, *jvm])}
+    # Executors fetch the jars from this process.
+    where = TUNED if one_machine else {"spark.jars": ",".join(map(str, jars))}
+    ours = SAFE | DRIVER | where | class_path | modes | java
+    theirs = {
+        name: f"{UTC_JVM} {value}" if name in OF_JAVA else value for name, value in user_options.items()
+    }
+    return ours | theirs
 
 
 def _umask() -> int:
@@ -174,16 +184,37 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
         jars, options = [*jars, *s3_jars(settings.cache, java)], s3_options(os.environ) | options
     compilers = STAYING_JVM if stays else SHORT_RUN_JVM
     jvm = ONE_MACHINE_JVM + compilers + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
+    if "spark.driver.memory" in options:
+        # A heap that starts larger than it may become ends Java.
+        jvm = [flag for flag in jvm if not flag.startswith(("-Xms", "-Xmn"))]
     return session_options(settings.is_one_machine, jars, jvm, options)
 
 
 def start_session(settings: Settings, stays: bool = False) -> SparkSession:
-    """Return the process's Spark session with Delta, tuned for one machine where the master is local."""
-    ours = [spark for asked, spark in _OURS if asked == settings and spark.sparkContext._jsc is not None]
+    """Return the process's Spark session with Delta, tuned for one machine or for the cluster's cores.
+
+    Raises:
+        ExecutorsUnfit: The master is a cluster, and its executors lack a package or do not see the lake.
+    """
+    ours = [spark for asked, spark in _OURS if asked == settings and _is_up(spark)]
     # A run asks for each of its tables: Java's version and each option again took 0.2 s a time.
     spark = ours[0] if ours else _started(settings, stays)
+    if not settings.is_one_machine:
+        # Executors come and go.
+        fit_to_cores(spark, settings)
     name_tables(spark, settings.lake)
     return spark
+
+
+def _is_up(spark: SparkSession) -> bool:
+    java: Any = spark.sparkContext._jsc
+    if java is None:
+        return False
+    if java.sc().isStopped():
+        # Its cluster gave it up; a session that stays goes on with another.
+        spark.stop()
+        return False
+    return True
 
 
 def _started(settings: Settings, stays: bool) -> SparkSession:
@@ -191,14 +222,24 @@ def _started(settings: Settings, stays: bool) -> SparkSession:
     builder = builder.appName("medallion").master(settings.spark_master)
     for name, value in spark_options(settings, stays).items():
         builder = builder.config(name, value)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if settings.is_one_machine:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # A query's Python functions would else run in whichever python3 is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = builder.getOrCreate()
+    elif "spark.pyspark.python" in settings.spark_conf:
+        # Only spark-submit reads it.
+        os.environ["PYSPARK_PYTHON"] = settings.spark_conf["spark.pyspark.python"]
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        if settings.is_one_machine:
+            raise
+        raise unreachable(settings.spark_master, error) from error
     # A failed stream is raised to its caller in words; Spark's log would add hundreds of lines of stack.
     spark.sparkContext.setLogLevel("FATAL")
     for name in REPEATING_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    if not settings.is_one_machine:
+        join_cluster(spark, settings)
     _OURS[:] = [(settings, spark)]
     return spark

@@ -19,11 +19,13 @@ from medallion_assets.delta.batches import batches_between, newest_flows
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among, quoted
 from medallion_assets.delta.position import app_id, epoch_of, position_of
+from medallion_assets.session.cluster import is_cluster, not_shared, require_shared
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of, is_as_counted
 from medallion_assets.sources.errors import BatchRefused, NewColumns, UnreadableFile, first_line, some_of
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
+from medallion_assets.sources.formats.text_files import refuse_unseen
 from medallion_assets.sources.known_files import clear_quarantine, replaces_files, rows_before, superseded
 from medallion_assets.sources.ledger import ADMITTED, NONE, Entry, admitted_between
 from medallion_assets.sources.load_records import (
@@ -38,11 +40,16 @@ from medallion_assets.sources.load_target import LoadTarget, has_new_ledger
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
 from medallion_assets.sources.staging import Staging
-from medallion_assets.sources.value_books import QueryColumns, count_in_background
+from medallion_assets.sources.value_books import QueryColumns
+from medallion_assets.sources.value_counts import count_in_background
 from medallion_assets.storage import scratch_of
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
 """Words in Spark's errors about the bytes of a file."""
+
+
+NOT_THERE = ("FILE_NOT_EXIST", "FileNotFoundException", "does not exist", "No such file")
+"""Words in errors about a file that is gone, or that an executor alone does not see."""
 
 
 def is_of_a_file(error: BaseException) -> bool:
@@ -54,7 +61,7 @@ def unreadable(
     spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction
 ) -> dict[str, str]:
     """Return the unreadable files, by path, each with its reader's error."""
-    with with_temporary_state(place) as temporary:
+    with with_temporary_state(place, is_cluster(spark)) as temporary:
         return dict(_found(spark, files, temporary, transaction))
 
 
@@ -63,6 +70,8 @@ def _found(
 ) -> Iterator[tuple[str, str]]:
     why = _failure(spark, files, place, transaction)
     if why and len(files) == 1:
+        if any(word in why for word in NOT_THERE) and is_cluster(spark):
+            refuse_unseen(files)
         yield files[0].path, why
     elif why:
         middle = len(files) // 2
@@ -113,8 +122,10 @@ def load_files(
 
     Raises:
         BatchRefused: The source's mode does not allow the files' columns or records; nothing was written.
+        ExecutorsUnfit: An executor does not see the landing zone or the lake; nothing was written.
     """
     started, source = datetime.now(timezone.utc), place.source
+    require_shared(spark, place.state)
     replaces, files = replaces_files(source, place.path), at_hand(files, fetched_in(place.state))
     missing = _untaken(place, files, replaces)
     there = [file for file in files if file not in missing]
@@ -123,7 +134,7 @@ def load_files(
     clear_quarantine(spark, [file.path for file in again], place.quarantine, transaction)
     # Delta wants every row it writes to match what it replaces: new files' too.
     predicate = among("_source_file", [file.path for file in there]) if again else ""
-    values = count_in_background(there, source)
+    values = count_in_background(there, source, spark)
     staging = Staging(scratch_of(place.state) / "staging", source, partial(looked_ahead, place.state))
 
     def load(untaken: dict[Entry, str]) -> Loaded:
@@ -146,6 +157,8 @@ def load_files(
     try:
         return load(missing)
     except Exception as error:
+        if unshared := not_shared(error):
+            raise unshared from error
         corrupt = unreadable(spark, there, place, transaction) if is_of_a_file(error) else {}
         if not corrupt:
             raise

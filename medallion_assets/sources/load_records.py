@@ -56,9 +56,16 @@ def records_read(
 
 
 @contextmanager
-def with_temporary_state(place: LoadTarget) -> Iterator[LoadTarget]:
-    """Return the load target with a temporary copy of its state, so that a dry run writes nothing."""
-    with tempfile.TemporaryDirectory() as folder:
+def with_temporary_state(place: LoadTarget, shared: bool) -> Iterator[LoadTarget]:
+    """Return the load target with a temporary copy of its state, so that a dry run changes nothing.
+
+    Args:
+        place: The load target.
+        shared: Executors are to see the copy: it lies in the state's own folder.
+    """
+    if shared:
+        place.state.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.state if shared else None) as folder:
         versions = place.state / "schemas"
         copied = Path(folder) / "schemas"
         copied.mkdir()

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.names import among
+from medallion_assets.session.cluster import is_cluster
 from medallion_assets.sources.ledger import NONE, OTHER_LEDGER, Entry
 from medallion_assets.sources.load import is_of_a_file
 from medallion_assets.sources.load_records import records_with_schema, with_temporary_state
@@ -87,7 +88,7 @@ def _of_records(
     files = [file for file in files if file.records == held[file.path].records]
     if not files:
         return set()
-    with with_temporary_state(place) as temporary:
+    with with_temporary_state(place, is_cluster(spark)) as temporary:
         staging = Staging(temporary.state / "staging", temporary.source)
         try:
             _, records = records_with_schema(spark, files, temporary, staging, transaction)

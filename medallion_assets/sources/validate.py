@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.delta.commit import Transaction
+from medallion_assets.session.cluster import is_cluster
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
@@ -71,8 +72,9 @@ def validated(
     files = [*_pending(place, look), *files]
     if not files:
         return Validation(0, corrupt, 0, 0, "", {})
-    with with_temporary_state(place) as temporary:
-        return _judged(start(), at_hand(files, fetched_in(temporary.state)), temporary, rows, corrupt, judge)
+    spark = start()
+    with with_temporary_state(place, is_cluster(spark)) as temporary:
+        return _judged(spark, at_hand(files, fetched_in(temporary.state)), temporary, rows, corrupt, judge)
 
 
 def _pending(place: LoadTarget, look: DiscoveryOptions) -> list[Entry]:

@@ -8,7 +8,6 @@ that was lost or added, although every row is there.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import PARSE, SCHEMA, own_members
 from medallion_assets.sources.refused_values import RefusedRecord
-from medallion_assets.sources.value_counts import ValueCounts, count_values, keys_of, members, repeated_keys
+from medallion_assets.sources.value_counts import ValueCounts, keys_of, members, repeated_keys
 from medallion_assets.storage import for_reader
 
 NO_STATISTICS = "the file's statistics do not say how many values it has, or it is nested there"
@@ -234,14 +232,6 @@ def _why_uncounted(name: str, counts: ValueCounts, there: CommittedValues, query
         # The values that did not fit the column went with the rescued data column.
         return BY_QUERY
     return ""
-
-
-def count_in_background(files: Sequence[Entry], source: Source) -> "dict[str, Future[ValueCounts]]":
-    """Return each file's values as they will be known: they are counted while Spark loads the files."""
-    thread = ThreadPoolExecutor(1)
-    counts = {file.path: thread.submit(count_values, file, source) for file in files}
-    thread.shutdown(wait=False)
-    return counts
 
 
 def columns_of(fields: Sequence[Mapping[str, Any]]) -> CommittedValues:

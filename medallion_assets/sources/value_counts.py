@@ -6,7 +6,8 @@ A value is a JSON member that is not null, a CSV cell that is not empty, a Parqu
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
+from medallion_assets.session.cluster import on_executors
 from medallion_assets.sources.counting import plain_pieces
 from medallion_assets.sources.formats.csv_blocks import STRICT
 from medallion_assets.sources.formats.csv_records import Dialect, column_names, has_header
@@ -26,6 +29,8 @@ from medallion_assets.sources.formats.json_rows import object_of
 from medallion_assets.sources.formats.json_scan import ends_arrow
 from medallion_assets.sources.formats.messages import message_blocks
 from medallion_assets.sources.formats.orc import orc_values
+from medallion_assets.sources.formats.parsed_files import file_groups
+from medallion_assets.sources.formats.text_files import are_for_executors
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.opening import UTF_8, wrapping
 from medallion_assets.sources.options import Source
@@ -253,3 +258,44 @@ def _of_parquet(path: Path) -> ValueCounts:
 def _of_orc(path: Path) -> ValueCounts:
     values, uncounted = orc_values(path)
     return ValueCounts(values, uncounted=uncounted)
+
+
+def count_in_background(
+    files: Sequence[Entry], source: Source, spark: SparkSession | None = None
+) -> "dict[str, Future[ValueCounts]]":
+    """Return each file's values as they will be known: they are counted while Spark loads the files.
+
+    Executors count what they parse, where there is a session; this process counts all else.
+    """
+    thread = ThreadPoolExecutor(1)
+    if spark and source.format in ("csv", "json") and are_for_executors(files):
+        counts: dict[str, Future[ValueCounts]] = {file.path: Future() for file in files}
+        thread.submit(_count_on_executors, spark, files, source, counts)
+    else:
+        counts = {file.path: thread.submit(count_values, file, source) for file in files}
+    thread.shutdown(wait=False)
+    return counts
+
+
+def _count_on_executors(
+    spark: SparkSession, files: Sequence[Entry], source: Source, counts: "dict[str, Future[ValueCounts]]"
+) -> None:
+    def count(group: list[Entry]) -> list[ValueCounts]:
+        return [count_values(file, source) for file in group]
+
+    groups = list(file_groups(files))
+    try:
+        found = on_executors(spark, groups, count)
+    except Exception:
+        # A file that changed, or lost executors: here each file fails by itself.
+        found = []
+    known = {
+        f.path: n
+        for group, each in zip(groups, found, strict=False)
+        for f, n in zip(group, each, strict=True)
+    }
+    for file in files:
+        try:
+            counts[file.path].set_result(known.get(file.path) or count_values(file, source))
+        except Exception as error:
+            counts[file.path].set_exception(error)

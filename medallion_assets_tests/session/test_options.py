@@ -1,19 +1,28 @@
-"""One machine is tuned; a named master is left as its owner set it."""
+"""One machine is tuned; a cluster keeps what is its owner's to set; the user's options win."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from medallion_assets.session.start import ATTEMPTS, SAFE, TUNED, WHOLE_BYTES, archive_flags, session_options
+from medallion_assets.session.start import (
+    ATTEMPTS,
+    DRIVER,
+    SAFE,
+    TUNED,
+    WHOLE_BYTES,
+    archive_flags,
+    session_options,
+)
 
+JAVA = ("spark.driver.extraJavaOptions", SAFE["spark.driver.extraJavaOptions"])
 JARS = [Path("a.jar"), Path("b.jar")]
 
 
 def test_one_machine_is_tuned_and_its_jars_are_on_the_class_path():
     options = session_options(True, JARS, ["-Xshare:auto"], {})
     java = {"spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Xshare:auto"}
-    assert options.items() >= (SAFE | TUNED | java).items()
+    assert options.items() >= (SAFE | DRIVER | TUNED | java).items()
     assert options["spark.driver.extraClassPath"] == "a.jar:b.jar"
     assert "spark.jars.packages" not in options
 
@@ -28,9 +37,15 @@ def test_what_java_writes_is_as_private_as_what_this_process_writes(mask, told):
         os.umask(before)
 
 
-def test_a_named_master_gets_only_what_is_needed_for_safety():
+def test_executors_of_a_cluster_fetch_the_jars_and_reach_the_driver_by_its_own_address():
     options = session_options(False, JARS, ["-Xshare:auto"], {})
-    assert options == SAFE | {"spark.jars": "a.jar,b.jar"}
+    assert options.items() >= (SAFE | DRIVER | {"spark.jars": "a.jar,b.jar"}).items() - {JAVA}
+    assert not {*TUNED, "spark.executor.memory"} & {*options}
+
+
+def test_java_reads_times_in_utc_whatever_else_it_is_told():
+    options = session_options(False, JARS, [], {"spark.executor.extraJavaOptions": "-XX:+UseZGC"})
+    assert options["spark.executor.extraJavaOptions"] == "-Duser.timezone=UTC -XX:+UseZGC"
 
 
 def test_what_the_user_sets_wins():

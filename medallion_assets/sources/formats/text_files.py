@@ -4,7 +4,7 @@ Both run ``parse_text_files``, which depends on nothing but its arguments. Execu
 and the lake under the same paths as this process.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from medallion_assets.session.cluster import on_executors, unseen
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.csv_rows import parse_csv_files
@@ -36,6 +37,7 @@ from medallion_assets.sources.formats.parsed_files import (
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CutRecord
+from medallion_assets.storage import is_still
 
 TEXT = StructType([StructField("value", StringType())])
 """Spark's own column for text; it never changes."""
@@ -107,8 +109,6 @@ def _text_of(line: bytes) -> str | None:
 MANY_BYTES = 256 << 20
 """Landed bytes that take this process some seconds; a Spark job over Python workers takes about one."""
 
-PARTS = "rows ARRAY<STRING>, judged ARRAY<STRING>, unreadable STRING"
-
 
 def are_for_executors(files: Sequence[Entry]) -> bool:
     """Return true where executors parse the files: by their size, and by default on a cluster only.
@@ -129,27 +129,41 @@ def parse_batch(
 
     Raises:
         UnreadableFile: A file is not what discovery found any more.
+        ExecutorsUnfit: Executors do not see the landing zone.
     """
     if not are_for_executors(files):
         return parse_text_files(files, schema, source, folder)
-    groups = list(file_groups(files))
 
-    def parse(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in numbers for number in batch["id"].to_pylist()):
-            parts, unreadable = ParsedFiles(), None
-            try:
-                # Spark may run a task twice: each attempt has a folder of its own.
-                parts = parse_text_files(groups[number], schema, source, folder / f"{number}-{uuid4().hex}")
-            except UnreadableFile as broken:
-                unreadable = str(broken)
-            columns = [pa.array([written], pa.list_(pa.string())) for written in (parts.rows, parts.judged)]
-            columns.append(pa.array([unreadable], pa.string()))
-            yield pa.RecordBatch.from_arrays(columns, ["rows", "judged", "unreadable"])
+    def parse(numbered: tuple[int, list[Entry]]) -> tuple[ParsedFiles, str, list[Entry]]:
+        number, group = numbered
+        missing = [file for file in group if not _is_there(file)]
+        try:
+            # Spark may run a task twice: each attempt has a folder of its own.
+            target = folder / f"{number}-{uuid4().hex}"
+            return parse_text_files(group, schema, source, target), "", missing
+        except UnreadableFile as broken:
+            return ParsedFiles(), str(broken), missing
 
     whole = ParsedFiles()
-    for part in spark.range(0, len(groups), 1, len(groups)).mapInArrow(parse, PARTS).collect():
-        if part["unreadable"]:
-            raise UnreadableFile(part["unreadable"])
-        whole.rows += part["rows"]
-        whole.judged += part["judged"]
+    for part, broken, missing in on_executors(spark, list(enumerate(file_groups(files))), parse):
+        refuse_unseen(missing)
+        if broken:
+            raise UnreadableFile(broken)
+        whole.rows += part.rows
+        whole.judged += part.judged
     return whole
+
+
+def refuse_unseen(files: Sequence[Entry]) -> None:
+    """Raise where executors did not find files that this process sees.
+
+    Raises:
+        ExecutorsUnfit: The landing zone is not shared; its files are not to be taken for removed ones.
+    """
+    for file in files:
+        if _is_there(file):
+            raise unseen(str(file.location.parent))
+
+
+def _is_there(file: Entry) -> bool:
+    return is_still(str(file.location), file.size, file.modified_at)
