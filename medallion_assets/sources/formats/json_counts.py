@@ -24,7 +24,7 @@ only its block to a slower reader."""
 MOST_ALIKE = 1000
 """Keys of an object that a decoder is made for."""
 
-COLON, NULL = ord(":"), msgspec.Raw(b"null")
+COLON, QUOTE, NULL = ord(":"), ord('"'), msgspec.Raw(b"null")
 
 
 def json_values(pieces: Iterable[bytes]) -> tuple[Counter[str], set[str]]:
@@ -68,8 +68,11 @@ def _count_alike(block: bytes, lines: int, values: Counter[str]) -> bool:
     """
     keys = [key for key, _ in keys_of(block[: block.find(b"\n") + 1] or block)]
     decoder = _decoder_of(tuple(keys)) if len(set(keys)) == len(keys) <= MOST_ALIKE else None
+    if decoder is None:
+        return False
     marks = np.frombuffer(block, np.uint8)
-    if decoder is None or ((marks[:-1] <= SPACE) & (marks[1:] == COLON)).any():
+    before, is_colon = marks[:-1], marks[1:] == COLON
+    if ((before <= SPACE) & is_colon).any():
         return False
     try:
         rows = decoder.decode_lines(block)
@@ -77,7 +80,8 @@ def _count_alike(block: bytes, lines: int, values: Counter[str]) -> bool:
         return False
     if len(rows) != lines:
         return False
-    ends, has_null = block.count(b'":'), b"null" in block
+    # Of numbers: a search for each pair of bytes takes four times as long.
+    ends, has_null = np.count_nonzero((before == QUOTE) & is_colon), b"null" in block
     nulls: dict[str, int] = {}
     for place, key in enumerate(keys):
         value = attrgetter(f"f{place}")
