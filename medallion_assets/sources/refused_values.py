@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from medallion_assets.sources.formats.csv_records import Dialect, RecordReader, column_names
+from medallion_assets.sources.formats.json_counts import members
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import BY_COLUMNS
-from medallion_assets.sources.value_counts import members
 
 
 class RefusedRecord(NamedTuple):

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from medallion_assets.sources.formats.json_counts import keys_of, members, repeated_keys
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.quarantine import PARSE, SCHEMA, own_members
 from medallion_assets.sources.refused_values import RefusedRecord
-from medallion_assets.sources.value_counts import ValueCounts, keys_of, members, repeated_keys
+from medallion_assets.sources.value_counts import ValueCounts
 from medallion_assets.storage import for_reader
 
 NO_STATISTICS = "the file's statistics do not say how many values it has, or it is nested there"

@@ -4,18 +4,15 @@ One side of the conservation of values (``value_books``), which compares it with
 A value is a JSON member that is not null, a CSV cell that is not empty, a Parquet cell that is not NULL.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
@@ -24,9 +21,7 @@ from medallion_assets.sources.counting import plain_pieces
 from medallion_assets.sources.formats.csv_blocks import STRICT
 from medallion_assets.sources.formats.csv_records import Dialect, column_names, has_header
 from medallion_assets.sources.formats.csv_rows import csv_cells
-from medallion_assets.sources.formats.json_blocks import objects_on_lines
-from medallion_assets.sources.formats.json_rows import object_of
-from medallion_assets.sources.formats.json_scan import ends_arrow
+from medallion_assets.sources.formats.json_counts import json_values
 from medallion_assets.sources.formats.messages import message_blocks
 from medallion_assets.sources.formats.orc import orc_values
 from medallion_assets.sources.formats.parsed_files import file_groups
@@ -36,7 +31,7 @@ from medallion_assets.sources.opening import UTF_8, wrapping
 from medallion_assets.sources.options import Source
 
 BLOCK = 16 << 20
-"""Bytes of JSON lines counted at once: an unusual line sends only its block to the slower reader."""
+"""Bytes of a CSV file counted at once."""
 
 NOT_COUNTED = {
     "avro": "an Avro file says nothing of its NULLs, and decoding it costs as much as loading it",
@@ -85,93 +80,11 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
         without = sum(messages.table["value"].null_count for messages in blocks)
         return ValueCounts(Counter({"value": file.records - without}))
     if source.format == "json":
-        return _of_json(plain_pieces(file, source))
+        values, repeated = json_values(plain_pieces(file, source))
+        return ValueCounts(values, repeated=repeated)
     if source.format == "csv":
         return _of_csv(file, source)
     return _of_parquet(file.location) if source.format == "parquet" else _of_orc(file.location)
-
-
-def members(text: str | bytes) -> Counter[str]:
-    """Return the members of a JSON object that are not null, by key, each as often as it is there.
-
-    Empty where the text is no JSON object.
-    """
-    return Counter(key for key, is_value in keys_of(text) if is_value)
-
-
-def repeated_keys(keys: Iterable[str]) -> set[str]:
-    """Return the keys that are there twice, as members with null may be, too."""
-    return {key for key, times in Counter(keys).items() if times > 1}
-
-
-def keys_of(text: str | bytes) -> list[tuple[str, bool]]:
-    """Return the keys of a JSON object in their order, each with whether its value is any but null.
-
-    Empty where the text is no JSON object. Bytes that are no UTF-8 are read as the quarantine shows them.
-    """
-    readable = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    try:
-        # Numbers stay text: Python refuses integers of more than 4,300 digits.
-        pairs = json.loads(readable, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
-    except ValueError:
-        return []
-    except RecursionError:
-        # Nested deeper than Python's own reader goes.
-        found = object_of(readable)
-        return [] if isinstance(found, str) else [(key, v.kind != "null") for key, _, v in found.content]
-    return [(key, value is not None) for key, value in pairs] if isinstance(pairs, _Pairs) else []
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object's members in their order, also those of one key."""
-
-
-def _of_json(pieces: Iterable[bytes]) -> ValueCounts:
-    counts = ValueCounts()
-    for block in _blocks(pieces):
-        _count_columns(block, counts) or _count_lines(block, counts)
-    return counts
-
-
-def _blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Return whole lines, about ``BLOCK`` bytes at a time."""
-    rest = bytearray()
-    for piece in pieces:
-        rest += piece
-        end = rest.rfind(b"\n") + 1 if len(rest) >= BLOCK else 0
-        if end:
-            yield bytes(rest[:end])
-            del rest[:end]
-    if rest:
-        yield bytes(rest)
-
-
-def _count_columns(block: bytes, counts: ValueCounts) -> bool:
-    """Count a block whose lines are all sound objects of one type a key; return whether they were."""
-    # Arrow does not say which line an object is from: two on one and none on another are as many as lines.
-    lines = objects_on_lines(block)
-    if not lines or ends_arrow(block):
-        return False
-    try:
-        found = pa.json.read_json(pa.BufferReader(block), pa.json.ReadOptions(block_size=BLOCK * 2))
-        # A key may be no UTF-8, which is found only as it is read.
-        names = found.column_names
-    except (pa.ArrowException, ValueError):
-        return False
-    if found.num_rows != lines:
-        # Several values on one.
-        return False
-    for name, column in zip(names, found.columns, strict=True):
-        counts.values[name] += len(column) - column.null_count
-    return True
-
-
-def _count_lines(block: bytes, counts: ValueCounts) -> bool:
-    for line in block.splitlines():
-        found = keys_of(line)
-        counts.repeated |= repeated_keys(key for key, _ in found)
-        counts.values.update(key for key, is_value in found if is_value)
-    return True
 
 
 def _of_csv(file: Entry, source: Source) -> ValueCounts:

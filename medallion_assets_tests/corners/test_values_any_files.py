@@ -200,7 +200,15 @@ def is_same(kind, value, column, rescued):
     if column is not None:
         if kind == "json" and not isinstance(value, str):
             return json.loads(column) == value
+        if isinstance(column, (float, Decimal)) and isinstance(value, (int, Decimal)):
+            # Another file of the batch has the wider type, which holds each value of the narrow one.
+            return column == value
+        if isinstance(column, dt.datetime) and not isinstance(value, dt.datetime):
+            return column == dt.datetime.combine(value, dt.time())
         return text_of(column) == text_of(value)
+    if kind == "xml":
+        # A number or a boolean is in the rescued JSON without quotes, its text as it was.
+        return text_of(rescued) == value
     if isinstance(value, (dt.datetime, bytes)) or (isinstance(value, dt.date) and kind != "json"):
         return text_of(
             rescued.removesuffix("Z").removesuffix("+00:00") if isinstance(rescued, str) else rescued
@@ -238,7 +246,9 @@ def test_every_cell_of_any_file_is_in_its_column_or_rescued_as_it_was(
         rows = spark.read.format("delta").load(str(done.path)).toArrow().to_pylist()
         assert sorted(row[KEY] for row in rows) == sorted(cells)
         for row in rows:
-            wanted, rescued = cells[row[KEY]], json.loads(row["_rescued_data"] or "{}")
+            # The digits of a number are part of an XML text.
+            numbers = {"parse_int": str, "parse_float": str} if kind == "xml" else {}
+            wanted, rescued = cells[row[KEY]], json.loads(row["_rescued_data"] or "{}", **numbers)
             assert row["_source_file"] == f"{row[KEY].rpartition(':')[0]}.{kind}"
             rescued = {n: v for n, v in rescued.items() if v is not None and n != "_file_path"}
             there = {name for name, value in row.items() if value is not None and name not in OURS}
