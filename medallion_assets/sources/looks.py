@@ -21,7 +21,7 @@ from medallion_assets.sources.errors import BatchRefused, seconds_of, some_of
 from medallion_assets.sources.file_events import Message, Queue, objects_of
 from medallion_assets.sources.ledger import NUMBER, TEXT, TIME
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.walking import NamedFiles, folder_of
+from medallion_assets.sources.walking import NamedFiles, fixed_part
 from medallion_assets.storage import FILE, Stored, is_object, storage_of
 
 IN_S3 = "s3://"
@@ -151,14 +151,14 @@ def scope_of(location: Path | str, ledger: Path, source: Source, takes_events: b
     if source.file_events and takes_events:
         return _named(place, source, Scope(listed=listed))
     if listed.cursor:
-        found = [*storage_of(place).list_after(folder_of(place), listed.cursor)]
+        found = [*storage_of(place).list_after(fixed_part(place), listed.cursor)]
         return Scope(NamedFiles(found), [file.path for file in found], listed=listed)
     return Scope(listed=listed)
 
 
 def _named(location: str, source: Source, scope: Scope) -> Scope:
     """Return the scope of the objects below the location that the queue's messages name."""
-    queue, folder = Queue(source.file_events), folder_of(location).rstrip("/") + "/"
+    queue, folder = Queue(source.file_events), fixed_part(location)
     messages, notices, elsewhere = [], [], []
     for message in queue.receive():
         try:
@@ -167,11 +167,11 @@ def _named(location: str, source: Source, scope: Scope) -> Scope:
             objects = []
             notices.append(Notice(MALFORMED, message.id, str(wrong), text=message.body))
         messages.append((message, objects))
-        elsewhere += [path for path in objects if not path.startswith(folder)]
+        elsewhere += [path for path in objects if not f"{path}/".startswith(f"{folder}/")]
     if elsewhere:
         why = f"not below {folder}: give each table's source a queue of its own"
         notices.append(Notice(ELSEWHERE, elsewhere[0], why, len(elsewhere)))
-    wanted = {path for _, objects in messages for path in objects if path.startswith(folder)}
+    wanted = {path for _, objects in messages for path in objects}.difference(elsewhere)
     taken = sorted(path for path in wanted if source.takes(path.rpartition("/")[2]))
     with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
         facts = [*threads.map(_facts, taken)]

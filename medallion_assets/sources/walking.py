@@ -50,7 +50,7 @@ class NamedFiles:
 
     def list(self, folder: str, takes: Takes = every_name) -> Iterator[Stored]:
         """Return the folder's subfolders, and the objects whose names are taken, by name."""
-        inside = sorted(self._below.get(folder, {}).values(), key=lambda found: found.name)
+        inside = sorted(self._below.get(folder, {}).values(), key=lambda f: (f.name, f.kind != FOLDER))
         yield from (found for found in inside if found.kind == FOLDER or takes(found.name))
 
     def stat(self, path: str, follow: bool = False) -> Stored | None:
@@ -105,6 +105,12 @@ def local_path(text: str) -> Path:
 def _is_folder(path: str) -> bool:
     found = storage_of(path).stat(path, follow=True)
     return found is not None and found.kind == FOLDER
+
+
+def fixed_part(location: Path | str) -> str:
+    """Return the path that everything at a location is or lies below; no store is asked."""
+    path = str(location)
+    return _before_magic(path) if glob.has_magic(path) else path.rstrip("/")
 
 
 def _before_magic(path: str) -> str:
