@@ -2,9 +2,9 @@
 
     python -m benchmarks.discovery_in_store [OBJECTS] [SECONDS]
 
-A store in memory has OBJECTS (1,000,000) in folders of a thousand, and answers each request after SECONDS
-(0.05, about what S3 takes for a page of a thousand names). The ledger, in commits of 100,000, knows them; it is
-compacted as ``maintain`` does. The queue of events is in memory as well: its requests are not measured.
+A store in memory has OBJECTS (1,000,000) in folders of a thousand, and answers a request after SECONDS (0.05,
+about what S3 takes for a page of a thousand names). The ledger, in commits of 100,000, knows them and is
+compacted as by ``maintain``. The queue of events is in memory, too: its requests are not measured.
 """
 
 import json
@@ -45,9 +45,6 @@ def main(objects: int = 1_000_000, seconds: float = 0.05) -> None:
     queue = _Queue()
     setattr(looks, "Queue", lambda _: queue)  # noqa: B010
     setattr(looks, "IN_S3", "memory://")  # noqa: B010
-    in_memory: Callable[[str], list[str]] = lambda body: [
-        n.replace("s3:", "memory:") for n in objects_of(body)
-    ]
     setattr(looks, "objects_of", in_memory)  # noqa: B010
     with tempfile.TemporaryDirectory(prefix="discovery-") as place:
         ledger = Path(place) / "ledger"
@@ -88,6 +85,11 @@ def fill(ledger: Path, zone: str) -> None:
         columns = [path, size, at, *same, at, order, pa.array([ledgers.NONE] * number)]
         rows = pa.table(columns, ledgers.COLUMNS)
         write_deltalake(str(ledger), rows, mode="append", target_file_size=ledgers.ONE_FILE)
+
+
+def in_memory(body: str) -> list[str]:
+    """Return the objects a message names, as those of the store in memory."""
+    return [name.replace("s3:", "memory:") for name in objects_of(body)]
 
 
 class _Queue:
