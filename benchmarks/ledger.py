@@ -3,9 +3,9 @@
     python -m benchmarks.ledger [ENTRIES] [LOOKS]
 
 A ledger of ENTRIES (10,000,000) is written in commits of 100,000, under names in no order: the worst case,
-since statistics of names leave no file out. Ten names are looked up before and after ``maintain`` compacts it.
+since statistics of names leave no file out. Ten names are looked up before and after ``maintain``.
 Then LOOKS (1,000) commits of a thousand entries are added, and names are looked up again, before and after
-the next compaction. No file is landed: what is measured is the ledger alone.
+the next ``maintain``. No file is landed: what is measured is the ledger alone.
 """
 
 import random
