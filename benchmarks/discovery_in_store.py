@@ -123,14 +123,18 @@ def _answer_after(seconds: float) -> None:
 
 
 def shown(words: str, what: Callable[[], object]) -> float:
-    """Do it a few times; print and return the median of its seconds."""
-    times = []
+    """Do it a few times; print the medians of its seconds and of its processor time, and return the first."""
+    times, worked = [], []
     for _ in range(ROUNDS):
-        began = time.monotonic()
+        began, before = time.monotonic(), time.process_time()
         what()
         times.append(time.monotonic() - began)
-    print(f"{words}: {statistics.median(times):.2f} s ({min(times):.2f} to {max(times):.2f})", flush=True)
-    return statistics.median(times)
+        worked.append(time.process_time() - before)
+    took, busy = statistics.median(times), statistics.median(worked)
+    print(
+        f"{words}: {took:.2f} s ({min(times):.2f} to {max(times):.2f}), {busy:.2f} s of processor", flush=True
+    )
+    return took
 
 
 if __name__ == "__main__":

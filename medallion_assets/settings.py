@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     def _is_a_metastore(cls, value: str) -> str:
         if value and not re.fullmatch(r"thrift://[^/:]+:\d+", value):
             raise ValueError(
-                f"{value!r} is no Hive metastore, thrift://host:9083; other catalogs, as Unity Catalog, were not "
+                f"{value!r} is no Hive metastore, thrift://host:9083; others, as Unity Catalog, were not "
                 "tried: make their external tables there, over the folders of the lake"
             )
         return value
