@@ -60,6 +60,9 @@ class Settings(BaseSettings):
         default=Path("landing"),
         description="Folder, or address in an object store, that holds the landing zones.",
     )
+    catalog: str = Field(
+        default="", description="Hive metastore that tables are registered in, as thrift://host:9083."
+    )
     user_schema: str = Field(
         default="", description="A user's name: their tables and landing zones are apart from all others'."
     )
@@ -121,6 +124,16 @@ class Settings(BaseSettings):
         if not is_object(text) or not text.startswith(takes):
             raise ValueError(f"{value} is a {scheme[1]}: address, and {which}")
         return path_of(text.rstrip("/"))
+
+    @field_validator("catalog")
+    @classmethod
+    def _is_a_metastore(cls, value: str) -> str:
+        if value and not re.fullmatch(r"thrift://[^/:]+:\d+", value):
+            raise ValueError(
+                f"{value!r} is no Hive metastore, thrift://host:9083; others, as Unity Catalog, were not "
+                "tried: make their external tables there, over the folders of the lake"
+            )
+        return value
 
     @field_validator("user_schema")
     @classmethod

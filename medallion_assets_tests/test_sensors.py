@@ -7,13 +7,14 @@ import pytest
 
 from medallion_assets.declare import Pipeline
 from medallion_assets.definitions import defs
-from medallion_assets.delta.batches import write_json
+from medallion_assets.delta.batches import read_json, write_json
 from medallion_assets.lake.arrivals import take_arrivals
 from medallion_assets.orchestration.resources import LakeResource
 from medallion_assets.orchestration.sensors import requested
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.simulators import land
 from medallion_assets.sources import discover
+from medallion_assets.sources.looks import looks_of
 
 
 @pytest.fixture
@@ -97,7 +98,8 @@ def test_a_pass_over_the_landing_zone_is_asked_for_when_its_interval_is_over(lak
     assert words == "a pass over shop/orders is due"
     take_arrivals(orders, lake)
     assert isinstance(requested(shop, lake), dg.SkipReason)
-    write_json(lake.state(orders, "looked.json"), {"at": time.time() - 3601})
+    note = looks_of(lake.ledger(orders)) / "listed.json"
+    write_json(note, {**read_json(note), "at": time.time() - 3601})
     first, second = (requested(shop, lake).run_requests[0].run_key for _ in range(2))
     assert first == second
 

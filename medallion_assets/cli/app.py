@@ -23,7 +23,7 @@ from medallion_assets.reports import (
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import NamedTable
-from medallion_assets.storage import path_of
+from medallion_assets.storage import path_of, storage_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
 USAGE_ERROR = 2
@@ -131,6 +131,25 @@ def status(
         typer.echo(json.dumps(found, indent=2))
     else:
         show.table(titled("Tables"), [_brief(s) for s in found])
+
+
+@app.command()
+def metrics(
+    file: Annotated[str, typer.Option(help="A file to write in one step; shown where there is none.")] = "",
+) -> None:
+    """Show what the event log tells of each table as metrics, in Prometheus's text format."""
+    from medallion_assets.reports.metrics import NoPrometheus
+    from medallion_assets.reports.metrics import metrics as metrics_of
+
+    try:
+        text = metrics_of(the_lake().root)
+    except NoPrometheus as error:
+        refuse(str(error))
+    if file:
+        path = str(path_of(file).absolute())
+        storage_of(path).put(path, text.encode())
+    else:
+        typer.echo(text, nl=False)
 
 
 @app.command()

@@ -66,6 +66,12 @@ def _names(table: Table, declared: Mapping[str, Table]) -> list[str]:
     except DeclarationError as error:
         problems.append(str(error))
     problems += _freshness(table)
+    shared = [t.key for t in declared.values() if table.source and t.source
+              and t.source.file_events == table.source.file_events != ""]  # fmt: skip
+    if shared and shared != [table.key]:
+        problems.append(
+            f"its queue of file events is that of {shared[0]}: a message goes to one of them only"
+        )
     if table.key in declared:
         problems.append(f"declared twice, first at {declared[table.key].declared_at}")
     return problems

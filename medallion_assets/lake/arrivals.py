@@ -1,6 +1,5 @@
 """Landing files: add them to the ledger, count them again, and clean them up."""
 
-import time
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,7 +10,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from medallion_assets.declare.pipeline import declared_beside
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import read_json, write_json
 from medallion_assets.delta.position import position_of
 from medallion_assets.lake.paths import Lake
 from medallion_assets.sources import discover
@@ -19,13 +17,11 @@ from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.cleaning import READERS, Reader, clean_source, register
 from medallion_assets.sources.discovery import DiscoveryOptions
-from medallion_assets.sources.errors import seconds_of
 from medallion_assets.sources.kafka_landing import Waiting, land_new, waiting
 from medallion_assets.sources.load_target import LoadTarget
+from medallion_assets.sources.looks import is_due, last_listed
 from medallion_assets.sources.quarantine import REPLAYED
 from medallion_assets.storage.lease import held
-
-LOOKED = "looked.json"
 
 
 def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None:
@@ -40,7 +36,6 @@ def take_arrivals(table: Table, lake: Lake, again: Collection[str] = ()) -> None
                 DiscoveryOptions(0, again, True) if again else DiscoveryOptions(lake.settings.settle_seconds)
             )
             discover(folder, ledger, table.source, look)
-        write_json(lake.state(table, LOOKED), {"at": time.time()})
 
 
 def waiting_offsets(table: Table, lake: Lake) -> Waiting | None:
@@ -57,14 +52,13 @@ def _kafka_options(lake: Lake) -> dict[str, str]:
 
 def is_overdue(table: Table, lake: Lake) -> bool:
     """Return true where the last pass over the landing zone is longer ago than its ``backfill_interval``."""
-    if not table.source or not table.source.backfill_interval:
-        return False
-    return time.time() - last_pass(table, lake) >= seconds_of(table.source.backfill_interval)
+    source = table.source
+    return source is not None and bool(source.backfill) and is_due(lake.ledger(table), source)
 
 
 def last_pass(table: Table, lake: Lake) -> float:
     """Return when discovery last went over the whole landing zone, in seconds since 1970; 0 for never."""
-    return float((read_json(lake.state(table, LOOKED)) or {}).get("at", 0.0))
+    return last_listed(lake.ledger(table)).at
 
 
 def take_away(table: Table, lake: Lake) -> None:

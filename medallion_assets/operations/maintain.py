@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 
 from delta.tables import DeltaTable
+from deltalake import BloomFilterProperties, ColumnProperties, WriterProperties
 from deltalake import DeltaTable as LedgerTable
 from pyspark.sql import SparkSession
 
@@ -73,11 +74,21 @@ def _tidied(spark: SparkSession, path: Path, days: float) -> None:
         table.vacuum(days * 24)
 
 
+FOUND_BY_PATH = WriterProperties(
+    compression="ZSTD",
+    max_row_group_size=100_000,
+    column_properties={
+        "path": ColumnProperties(bloom_filter_properties=BloomFilterProperties(True, 0.01, 100_000))
+    },
+)
+"""Bloom filters: a look that knows the names of its files reads no others of millions."""
+
+
 def _tidy_ledger(ledger: Path, days: float) -> None:
     for path in (ledger, outcomes_of(ledger)):
         if log.exists(path):
             table = LedgerTable(str(path))
-            table.optimize.compact()
+            table.optimize.compact(writer_properties=FOUND_BY_PATH)
             table.create_checkpoint()
             if days:
                 table.vacuum(retention_hours=int(days * 24), dry_run=False)

@@ -23,6 +23,7 @@ from medallion_assets.operations.requests import (
 from medallion_assets.runs.streaming import running_streams
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.file_status import outcomes_of
+from medallion_assets.sources.looks import looks_of
 from medallion_assets.storage import remove_tree
 from medallion_assets.storage.lease import TableBusy, held, is_held, open_to_writers
 
@@ -54,7 +55,8 @@ def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbR
 def _folders(table: Table, lake: Lake, landing: bool) -> Iterator[Path]:
     yield from (lake.path(table), lake.quarantine(table))
     if table.source:
-        yield from (lake.ledger(table), outcomes_of(lake.ledger(table)))
+        ledger = lake.ledger(table)
+        yield from (ledger, outcomes_of(ledger), looks_of(ledger))
         zone = lake.landing(table.pipeline, table.source)
         # Objects are another system's: its own tools delete them.
         if landing and isinstance(zone, Path):

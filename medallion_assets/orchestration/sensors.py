@@ -21,6 +21,7 @@ from medallion_assets.replay.replay import is_pending
 from medallion_assets.runtime.static_changes import why_not
 from medallion_assets.sources import unseen_files
 from medallion_assets.sources.discovery import DiscoveryOptions
+from medallion_assets.sources.file_events import Queue
 
 EVERY_SECONDS = 15
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 3600.0
@@ -201,6 +202,12 @@ def _arrivals(table: Table, lake: Lake) -> News | None:
     if table.source.kafka and (waits := waiting_offsets(table, lake)):
         name = hashlib.sha256(waits.mark.encode()).hexdigest()[:16]
         return News(table, f"{waits.offsets} new offsets of topic {table.source.kafka.name}", 0, name)
+    if table.source.file_events and not is_overdue(table, lake):
+        waiting = Queue(table.source.file_events).waiting()
+        words = f"{waiting} file events of {_zone(table)} wait in the queue"
+        return News(table, words, waiting, f"{waiting} events") if waiting else None
+    if table.source.file_events:
+        return News(table, f"a pass over {_zone(table)} is due", 0, f"pass {last_pass(table, lake)}")
     new = unseen_files(folder, ledger, table.source, DiscoveryOptions(lake.settings.settle_seconds))
     if new:
         seen = "\n".join(f"{s.path} {s.size} {s.modified_at.timestamp()}" for s in new)

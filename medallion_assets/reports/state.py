@@ -12,6 +12,7 @@ from medallion_assets.quality.verdicts import Verdict, verdicts
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
 from medallion_assets.sources.listing import overlooked
+from medallion_assets.sources.looks import notices
 from medallion_assets.sources.quarantine import held_rows
 
 NOT_RUN = "not run yet"
@@ -99,7 +100,7 @@ def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
     """Return a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
 
     Their ``status``: ``waiting``, ``committed``, ``missing``, ``corrupt``, ``refused``, ``changed``,
-    ``skipped`` or ``ignored``.
+    ``skipped`` or ``ignored``; ``notice`` is what a look had to tell, as of a malformed event.
     """
     assert table.source is not None
     became = outcomes.newest(lake.ledger(table))
@@ -109,6 +110,8 @@ def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
     location = lake.landing(table.pipeline, table.source)
     ignored = overlooked(location, ledgers.root_of(location, lake.ledger(table)), table.source)
     rows += [{"path": path, "status": "ignored", "reason": why} for path, why in ignored]
+    told = notices(lake.ledger(table))
+    rows += [{"path": n["path"], "status": "notice", "reason": f"{n['kind']}: {n['reason']}"} for n in told]
     return [{"table": table.key} | {name: row.get(name) for name in COLUMNS} for row in rows]
 
 

@@ -1,13 +1,17 @@
 """Tables by name: ``pipeline.layer.table`` in SQL, for every Delta table of the lake, without a metastore.
 
 Each pipeline is a Spark catalog of its own that lives in memory and points at the lake's folders: its
-tables are whatever lies there, so that it cannot disagree with them and needs no upkeep.
+tables are whatever lies there, so that it cannot disagree with them and needs no upkeep. For others they can
+be registered in a Hive metastore as well, as ``pipeline_layer.table``; nothing of ours reads them there.
 """
 
+import logging
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+from medallion_assets.settings import user_of
 
 LAYERS = ("bronze", "silver", "gold", "quarantine")
 DELTA = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -34,7 +38,38 @@ def name_tables(spark: SparkSession, lake: Path) -> list[str]:
     new = [p.parent for p in found if _key(session, p.parent) not in _NAMED]
     for table in new:
         _name(spark, session, table)
+        _register(spark, lake, table)
     return [".".join(table.parts[-3:]) for table in new]
+
+
+METASTORE = "spark.hadoop.hive.metastore.uris"
+
+
+def metastore_options(catalog: str) -> dict[str, str]:
+    """Return the options of a session that registers tables in a Hive metastore; none where it does not."""
+    return {"spark.sql.catalogImplementation": "hive", METASTORE: catalog} if catalog else {}
+
+
+def _register(spark: SparkSession, lake: Path, table: Path) -> None:
+    """Register a table as an external one, where the session has a metastore; what fails is only logged."""
+    if not spark.sparkContext.getConf().get(METASTORE):
+        return
+    pipeline, layer, name = table.parts[-3:]
+    database = "_".join([user_of(lake), pipeline, layer]).strip("_")
+    try:
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+        location = str(table).replace("'", "\\'")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS `{database}`.`{name}` USING DELTA LOCATION '{location}'")
+        known = spark.sql(f"DESCRIBE DETAIL `{database}`.`{name}`").first()
+        if known is not None and known["location"].removeprefix("file:").rstrip("/") != str(table):
+            logging.getLogger(__name__).warning(
+                "%s.%s is registered at %s and stays there: this lake's table is %s. Drop the name in the "
+                "metastore, which keeps its files, to have it registered again.",
+                database, name, known["location"], table,
+            )  # fmt: skip
+    except Exception as problem:
+        message = "%s.%s was not registered in the metastore; the table itself is whole: %s"
+        logging.getLogger(__name__).warning(message, database, name, str(problem).partition("\n")[0][:300])
 
 
 def _forget_names(spark: SparkSession, session: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from medallion_assets.session.catalog import name_tables
+from medallion_assets.session.catalog import metastore_options, name_tables
 from medallion_assets.session.cluster import fit_to_cores, join_cluster, unreachable
 from medallion_assets.session.java import delta_jars, java_command, s3_jars, spark_jars_folder
 from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
@@ -182,6 +182,7 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
             raise NeedsLocalMaster(settings.lake, settings.spark_master)
         # Landing zones in an object store are read by the storage port alone.
         jars, options = [*jars, *s3_jars(settings.cache, java)], s3_options(os.environ) | options
+    options = metastore_options(settings.catalog) | options
     compilers = STAYING_JVM if stays else SHORT_RUN_JVM
     jvm = ONE_MACHINE_JVM + compilers + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])
     if "spark.driver.memory" in options:

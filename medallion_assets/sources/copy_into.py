@@ -102,6 +102,11 @@ def copy_into(
     readers = {k: v for k, v in (format_options or {}).items() if k.lower() != "mergeschema"}
     defaults = _defaults(source_format, copying["mergeSchema"])
     source = source_of(named.name, source_format, str(root), {**readers, **options}, defaults)
+    if source.file_events or source.use_incremental_listing:
+        raise SourceError(
+            "COPY INTO lists the files its clauses choose: it takes no file_events and no "
+            "use_incremental_listing, which are for autoload_to_table and declared tables"
+        )
     source = replace(source, select=tuple(select), path_glob_filter=pattern or source.path_glob_filter)
     source = of_declared_types(source, settings.lake / named.pipeline / named.layer / named.name)
     state = settings.lake / named.pipeline / "_state" / named.layer / named.name / COPY_INTO

@@ -3,12 +3,13 @@
 import time
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from medallion_assets.delta import log
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources import looks
 from medallion_assets.sources.counted_lines import Contents, tag_of
 from medallion_assets.sources.counting import contents
 from medallion_assets.sources.errors import FolderDenied, SourceMissing, UnreadableFile
@@ -24,7 +25,7 @@ from medallion_assets.sources.ledger import (
     Entry,
     Known,
 )
-from medallion_assets.sources.listing import FoundFile, listing
+from medallion_assets.sources.listing import FoundFile, Listing, listing, namer
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import is_there
 from medallion_assets.storage import is_object, is_still
@@ -37,8 +38,11 @@ FORBIDDEN = "the user this runs as may not read it"
 
 NOTHING = Contents("", 0, "")
 
-AT_ONCE = 2
-"""Files counted in parallel; some readers hold a whole file in memory."""
+AT_ONCE, OBJECTS_AT_ONCE = 2, 16
+"""Files counted in parallel; some readers hold a whole file in memory, and an object is waited for."""
+
+SMALL = 1 << 20
+"""Bytes of an object that many are counted of in parallel."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,17 @@ class DiscoveryOptions:
 
 @dataclass(frozen=True)
 class Look:
-    """A listing with its context: the root of its paths, new files oldest first, matches, and known files."""
+    """A listing with its context: the root of its paths, new files oldest first, and known files.
+
+    ``young`` are files that wait to settle, ``scope`` what was listed.
+    """
 
     root: str
     new: list[FoundFile]
-    matched: int
+    found: Listing
     known: Mapping[str, Known]
+    young: list[FoundFile]
+    scope: looks.Scope
 
 
 def unseen_files(
@@ -100,13 +109,16 @@ def discover(
 ) -> DiscoveryResult:
     """Add new files of a source to its ledger, one commit for each future micro-batch.
 
+    File events are acknowledged after that.
+
     Raises:
         SourceMissing: The source was removed, or does not exist and ``must_exist`` is set.
         FolderDenied: A folder may not be listed.
+        QueueUnreachable: The queue of file events does not answer.
     """
     options = options or DiscoveryOptions()
     first = not log.exists(ledger)
-    look = _look(location, ledger, source, options)
+    look = _look(location, ledger, source, options, takes_events=True)
     entries = _entries(look, ledger, source, options)
     if first and not source.include_existing_files:
         # One commit, even if it is empty: it separates later files from those of the first discovery.
@@ -114,9 +126,15 @@ def discover(
     else:
         for chunk in _chunks(entries, source):
             ledgers.append(ledger, chunk, look.root)
+    if options.only is None and not options.again:
+        taken = {entry.path for entry in entries}
+        held = [f.stored.path for f in (*look.new, *look.young) if f.path not in taken]
+        late = looks.late_names(look.scope, sorted(f.stored.path for f in look.new))
+        scope = replace(look.scope, notices=[*look.scope.notices, *late])
+        looks.finish(ledger, source, scope, look.found.seen, held)
     admitted = [e for e in entries if e.status == ADMITTED]
     records = sum(e.records for e in admitted)
-    return DiscoveryResult(len(admitted), len(entries) - len(admitted), records, look.matched)
+    return DiscoveryResult(len(admitted), len(entries) - len(admitted), records, look.found.matched)
 
 
 def entries_of(location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
@@ -124,7 +142,9 @@ def entries_of(location: Path | str, ledger: Path, source: Source, options: Disc
     return _entries(_look(location, ledger, source, options), ledger, source, options)
 
 
-def _look(location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions) -> Look:
+def _look(
+    location: Path | str, ledger: Path, source: Source, options: DiscoveryOptions, takes_events: bool = False
+) -> Look:
     try:
         root = ledgers.root_of(location, ledger)
         seen_before = log.exists(ledger)
@@ -134,14 +154,20 @@ def _look(location: Path | str, ledger: Path, source: Source, options: Discovery
             raise SourceMissing(source.name, str(location), seen_before)
     except PermissionError as denied:
         raise FolderDenied(str(location)) from denied
-    known = known_files(ledger, root, tags=source.change_detection == "content")
-    found = listing(location, root, source, {} if options.again else known, options.only)
+    chosen = options.again or options.only is not None
+    scope = looks.Scope() if chosen else looks.scope_of(location, ledger, source, takes_events)
+    named = namer(root)
+    paths = None if scope.among is None else [named(path) for path in scope.paths]
+    known = known_files(ledger, root, source.change_detection == "content", paths)
+    found = listing(location, root, source, {} if options.again else known, options.only, scope.among)
     wait = options.settle_seconds if source.settle_seconds is None else source.settle_seconds
     if not seen_before and not source.include_existing_files:
         wait = 0.0
     settled = time.time() - wait
     ripe = [f for f in found.new if not wait or f.modified_at.timestamp() <= settled]
-    return Look(root, sorted(ripe, key=lambda f: (f.modified_at, f.path)), found.matched, known)
+    young = [f for f in found.new if wait and f.modified_at.timestamp() > settled]
+    new = sorted(ripe, key=lambda f: (f.modified_at, f.path))
+    return Look(root, new, found, known, young, scope)
 
 
 def _entries(look: Look, ledger: Path, source: Source, options: DiscoveryOptions) -> list[Entry]:
@@ -154,7 +180,8 @@ def _entries(look: Look, ledger: Path, source: Source, options: DiscoveryOptions
         return _entry(found, look, source, before.get(known.get(found.path, NONE)), options.again)
 
     # Python waits for the hash of one file's bytes while it counts another's lines.
-    with ThreadPoolExecutor(AT_ONCE) as threads:
+    are_small = is_object(look.root) and all(found.size <= SMALL for found in look.new)
+    with ThreadPoolExecutor(OBJECTS_AT_ONCE if are_small else AT_ONCE) as threads:
         return [made for made in threads.map(entry, look.new) if made]
 
 

@@ -1,6 +1,6 @@
 """Files that are in the ledger already: which are checked again, and which replace their old records."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,13 +15,15 @@ from medallion_assets.sources.options import Source
 from medallion_assets.storage import storage_of
 
 
-def known_files(ledger: Path, root: str, tags: bool = False) -> dict[str, Known]:
-    """Return the ledger's newest state of each path, corrected by the file status.
+def known_files(
+    ledger: Path, root: str, tags: bool = False, only: Collection[str] | None = None
+) -> dict[str, Known]:
+    """Return the ledger's newest state of each path, or of some paths only, corrected by the file status.
 
     A file that was missing when it was to be read is checked again, and so is a file that has become
     readable. A corrupt file counts as refused.
     """
-    known = ledgers.last_seen(ledger, tags)
+    known = ledgers.last_seen(ledger, tags, only)
     for path, seen in known.items():
         if seen.status == DENIED and opens(ledgers.address(root, path)):
             known[path] = seen._replace(size=NONE)

@@ -10,7 +10,7 @@ from pathlib import Path
 from medallion_assets.sources.counted_lines import tag_of
 from medallion_assets.sources.ledger import Known
 from medallion_assets.sources.options import Source
-from medallion_assets.sources.walking import entries
+from medallion_assets.sources.walking import Tree, entries
 from medallion_assets.storage import FILE, Stored, microseconds
 from medallion_assets.storage.copies import local_copy
 
@@ -52,10 +52,14 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """New or changed files, and the number of all files to load."""
+    """New or changed files, and the number of all files to load.
+
+    ``seen`` has address and time of each of these, where the source's names may be ordered.
+    """
 
     new: list[FoundFile]
     matched: int
+    seen: list[tuple[str, int]]
 
 
 def listing(
@@ -64,6 +68,7 @@ def listing(
     source: Source,
     known: Mapping[str, Known],
     only: Collection[str] | None = None,
+    among: Tree | None = None,
 ) -> Listing:
     """Return the new or changed files, links and other entries that match the source's filters.
 
@@ -73,22 +78,26 @@ def listing(
         source: Its filters; ``change_detection="content"`` compares bytes where size and time are known.
         known: The ledger's newest state of each path.
         only: The paths to check; all where None.
+        among: What lies there; what the location's store says where None.
     """
     after, before = _window(source)
     named, matched = namer(root), 0
     by_content = source.change_detection == "content"
     new: list[FoundFile] = []
-    for entry in entries(location, source.recursive_file_lookup, source.takes):
+    seen: list[tuple[str, int]] = []
+    for entry in entries(location, source.recursive_file_lookup, source.takes, among=among):
         path = named(entry.path)
         if (only is not None and path not in only) or not after < entry.modified_at < before:
             continue
         matched += 1
+        if source.use_incremental_listing:
+            seen.append((entry.path, entry.modified_at))
         # Known files are most, and are passed over before anything is made of them.
-        seen = known.get(path)
-        same = seen is not None and seen.size == entry.size and seen.modified_at == entry.modified_at
-        if not same or (by_content and _has_other_bytes(entry, seen)):
+        last = known.get(path)
+        same = last is not None and last.size == entry.size and last.modified_at == entry.modified_at
+        if not same or (by_content and _has_other_bytes(entry, last)):
             new.append(FoundFile(path, entry))
-    return Listing(new, matched)
+    return Listing(new, matched, seen)
 
 
 def _has_other_bytes(entry: Stored, known: Known | None) -> bool:

@@ -31,7 +31,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """Names become folders and SQL identifiers: nothing that could climb out of the lake or end a quote."""
 
 LAYERS = ("bronze", "silver", "gold")
-OF_CHECKPOINT = ("stream", "ledger", "ledger_files", "schemas", "ahead", "staging", "fetched")
+OF_CHECKPOINT = ("stream", "ledger", "ledger_files", "ledger_looks", "schemas", "ahead", "staging", "fetched")
 """What a notebook's load keeps in its checkpoint directory."""
 
 LOADED_FROM = "loaded_from.json"

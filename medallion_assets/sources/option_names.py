@@ -118,6 +118,10 @@ def _upper(value: Any) -> str:
     return str(value).upper()
 
 
+def _incremental(value: Any) -> bool:
+    return str(value).lower() == "auto" or is_true(value)
+
+
 def _overwrites(value: Any) -> str:
     return "append" if is_true(value) else "ignore"
 
@@ -169,9 +173,13 @@ NAMES = (
     OptionName("cloudFiles.schemaLocation", why="schema versions are kept beside the checkpoint"),
     OptionName("mergeSchema", only="true", why="new columns join; to stop at them give "
                "schema_evolution_mode='failOnNewColumns', or leave merge_schema out in COPY INTO"),
-    OptionName("cloudFiles.useIncrementalListing", why="each look lists the whole source"),
-    OptionName("cloudFiles.useNotifications", only="false", why="files are found by listing the source"),
-    OptionName("cloudFiles.useManagedFileEvents", only="false", why="files are found by listing the source"),
+    OptionName("cloudFiles.useIncrementalListing", "use_incremental_listing", _incremental,
+               why="auto is true: used only while names are seen to follow times"),
+    OptionName("cloudFiles.queueUrl", "file_events", why="an SQS queue that gets S3's notifications"),
+    OptionName("cloudFiles.useNotifications", only="false", why="a queue given as file_events says so, and "
+               "is set up outside"),
+    OptionName("cloudFiles.useManagedFileEvents", only="false", why="a service of Databricks; give a "
+               "queue of S3's notifications as file_events"),
     OptionName("cloudFiles.useStrictGlobber", only="true", why="* matches within one part of a path"),
     OptionName("cloudFiles.validateOptions", only="true", why="options are always checked"),
     OptionName("enforceSchema", only="false", why="CSV columns are matched by the header's names"),
@@ -188,9 +196,9 @@ NAMES = (
         "maxCharsPerColumn", "ignoreSurroundingSpaces", "excludeAttribute", "unescapedQuoteHandling")),
     OptionName("singleVariantColumn", why="fields are columns; declare one as VARIANT", refused=True),
     OptionName("samplingRatio", why="a schema is inferred from all of the first 1,000 files", refused=True),
-    *(OptionName(f"cloudFiles.{name}", why="for a cloud's notification service; files are found by "
-                 "listing the source", refused=True) for name in (
-        "region", "endpoint", "queueUrl", "queueName", "subscriptionId", "resourceGroup", "connectionString",
+    *(OptionName(f"cloudFiles.{name}", why="of a notification service's set-up; file_events takes the URL of "
+                 "an SQS queue, credentials come from the environment", refused=True) for name in (
+        "region", "endpoint", "queueName", "subscriptionId", "resourceGroup", "connectionString",
         "clientId", "clientSecret", "tenantId", "projectId", "subscription", "roleArn", "awsAccessKey",
         "awsSecretKey", "fetchParallelism", "resourceTag")),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from medallion_assets.sources.errors import SourceError, seconds_of
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.kafka import Topic, wrong_with_topic
 from medallion_assets.sources.option_names import MALFORMED, refused, wrong_with_reader
-from medallion_assets.sources.select_list import select_problems
+from medallion_assets.sources.select_list import select_problems, split_columns
 from medallion_assets.sources.walking import location_of
 
 EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
@@ -106,6 +106,13 @@ def _wrong_times(source: "Source") -> list[str]:
         seconds_of(source.backfill_interval or "1 day")
     except ValueError as error:
         problems.append(f"backfill_interval: {error}")
+    queue = source.file_events
+    if queue and not re.match(r"https?://[^/]+/\S+", queue):
+        problems.append(f"file_events={queue!r} is not the URL of an SQS queue, https://...")
+    if queue and source.path and not source.path.startswith("s3://"):
+        problems.append(f"file_events are S3's notifications, and the path {source.path} is not in S3")
+    if queue and source.use_incremental_listing:
+        problems.append("file_events and use_incremental_listing exclude each other; give one")
     return problems
 
 
@@ -128,25 +135,6 @@ def _wrong_ddl(ddl: str) -> str:
 Format = Literal["json", "csv", "parquet", "avro", "orc", "text", "xml", "binaryFile"]
 TEMPORARY_ENDINGS = (".tmp", ".part", ".crdownload", "._COPYING_")
 CORRUPT = "_corrupt_record"
-
-
-QUOTES = "`'\""
-"""Quotes of names. A doubled quote inside a quoted name closes it and opens it again."""
-
-
-def split_columns(ddl: str) -> list[str]:
-    """Return the columns of a DDL list: its text cut at the outer commas, those in quotes left alone."""
-    parts, depth, quote = [""], 0, ""
-    for mark in ddl:
-        if mark in QUOTES and quote in ("", mark):
-            quote = "" if quote else mark
-        elif not quote:
-            depth += (mark in "<(") - (mark in ">)")
-        if mark == "," and not depth and not quote:
-            parts.append("")
-        else:
-            parts[-1] += mark
-    return [part for part in parts if part.strip()]
 
 
 @dataclass(frozen=True)
@@ -191,6 +179,11 @@ class Source:
         clean_source_move_destination: The folder ``MOVE`` moves to, outside of the source.
         backfill_interval: A pass over everything in the landing zone, minus the ledger, is asked for at least
             this often (``1 day``), though nothing new was seen; it also takes away what ``clean_source`` may.
+            ``1 day`` where files are found by events or after a name.
+        file_events: The URL of an SQS queue that gets S3's notifications of this source alone: a look takes
+            the objects they name, and lists the source as often as ``backfill_interval`` says.
+        use_incremental_listing: Between such listings list only names after the last one, in an object store
+            and as long as names are seen to follow the times of their files.
         max_columns: Columns evolution stops at; further fields are rescued.
         select: Columns as SQL expressions, applied to each record (COPY INTO's select list).
         reader_options: Options of the format's reader; an unknown one is an error.
@@ -227,6 +220,8 @@ class Source:
     clean_source_retention_days: float = 30
     clean_source_move_destination: str = ""
     backfill_interval: str = ""
+    file_events: str = ""
+    use_incremental_listing: bool = False
     max_columns: int = 1000
     select: tuple[str, ...] = ()
     reader_options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -243,6 +238,12 @@ class Source:
     def evolution(self) -> str:
         """The evolution mode in force."""
         return self.schema_evolution_mode or ("none" if self.schema else "addNewColumns")
+
+    @property
+    def backfill(self) -> str:
+        """The backfill interval in force, empty where each look lists the whole source and none is due."""
+        narrow = self.file_events or self.use_incremental_listing
+        return self.backfill_interval or ("1 day" if narrow else "")
 
     @property
     def rescued(self) -> str:

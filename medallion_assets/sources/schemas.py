@@ -28,10 +28,11 @@ from medallion_assets.sources.formats.json_inference import counted_keys, files_
 from medallion_assets.sources.formats.messages import COLUMNS as OF_MESSAGES
 from medallion_assets.sources.formats.text_files import TEXT
 from medallion_assets.sources.ledger import Entry
-from medallion_assets.sources.options import Source, split_columns
+from medallion_assets.sources.options import Source
 from medallion_assets.sources.partitions import partition_keys
 from medallion_assets.sources.reading import groups
 from medallion_assets.sources.schema_versions import newest, write_version
+from medallion_assets.sources.select_list import split_columns
 from medallion_assets.sources.staging import Staging
 
 

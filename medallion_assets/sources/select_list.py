@@ -222,3 +222,22 @@ def _with_metadata(records: DataFrame, select: Sequence[str]) -> DataFrame:
         F.col("_source_modified_at").alias("file_modification_time"),
     )
     return records.withColumn("_metadata", facts)
+
+
+QUOTES = "`'\""
+"""Quotes of names. A doubled quote inside a quoted name closes it and opens it again."""
+
+
+def split_columns(ddl: str) -> list[str]:
+    """Return the columns of a DDL list: its text cut at the outer commas, those in quotes left alone."""
+    parts, depth, quote = [""], 0, ""
+    for mark in ddl:
+        if mark in QUOTES and quote in ("", mark):
+            quote = "" if quote else mark
+        elif not quote:
+            depth += (mark in "<(") - (mark in ">)")
+        if mark == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return [part for part in parts if part.strip()]

@@ -46,6 +46,14 @@ class LocalStorage(Storage):
                 kind = FILE if mode & FORMAT == REGULAR else _kind(mode)
                 yield Stored(entry.path, entry.name, kind, facts.st_size, at)
 
+    def list_after(self, folder: str, path: str) -> Iterator[Stored]:
+        """Return the later files of a folder and those below it."""
+        for found in self.list(folder):
+            if found.kind == FOLDER:
+                yield from self.list_after(found.path, path)
+            elif found.path > path:
+                yield found
+
     def stat(self, path: str, follow: bool = False) -> Stored | None:
         """Return the metadata of a path; with ``follow``, a broken link counts as nothing."""
         try:

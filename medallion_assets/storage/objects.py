@@ -55,6 +55,12 @@ class ObjectStorage(Storage):
         objects = [self._stored(facts) for facts in found["objects"] if facts["path"] != prefix]
         yield from sorted([*folders, *(o for o in objects if takes(o.name))], key=lambda found: found.name)
 
+    def list_after(self, folder: str, path: str) -> Iterator[Stored]:
+        """Return the objects below a folder with names after that of ``path``, where the store begins."""
+        with _python_errors(folder):
+            for page in obstore.list(self.store, self._key(folder) or None, offset=self._key(path)):
+                yield from map(self._stored, page)
+
     def stat(self, path: str, follow: bool = False) -> Stored | None:
         """Return the metadata of a path; a path that is a prefix of others is a folder."""
         key = self._key(path)
@@ -62,8 +68,8 @@ class ObjectStorage(Storage):
             try:
                 return self._stored(obstore.head(self.store, key)) if key else Stored(path, "", FOLDER)
             except FileNotFoundError:
-                found = obstore.list_with_delimiter(self.store, key)
-        some = found["objects"] or found["common_prefixes"]
+                # One page: a prefix may have millions of objects.
+                some = next(iter(obstore.list(self.store, key, chunk_size=1)), None)
         return Stored(self._path(key), key.rsplit("/", 1)[-1], FOLDER) if some else None
 
     def open(self, path: str) -> BinaryIO:

@@ -67,6 +67,10 @@ class Storage(ABC):
         """
 
     @abstractmethod
+    def list_after(self, folder: str, path: str) -> Iterator[Stored]:
+        """Return every file below a folder, at any depth, whose path comes after another in byte order."""
+
+    @abstractmethod
     def stat(self, path: str, follow: bool = False) -> Stored | None:
         """Return the metadata of a path, None where nothing exists; ``follow`` resolves a link.
 

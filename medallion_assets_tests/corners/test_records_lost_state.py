@@ -251,6 +251,7 @@ def test_notes_that_a_power_cut_emptied_are_written_anew_and_no_file_is_cleaned_
     landed(1)
     assert moved() == 1
     notes = [*lake.root.rglob("_state/**/*.json"), *lake.root.rglob("_ledger/**/holder.json")]
+    notes += lake.root.rglob("_ledger/**/listed.json")
     notes = [note for note in notes if not {"_delta_log", "stream", "checkpoint"} & {*note.parts}]
     assert {"readers", "schemas"} <= {note.parent.name for note in notes}
     for note in notes:
