@@ -229,9 +229,8 @@ class Source:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        for problem in filter(
-            None, (wrong_with_reader(self.format, self.reader_options), *problems_of(self))
-        ):
+        wrong = (wrong_with_reader(self.format, self.reader_options), *problems_of(self))
+        for problem in filter(None, wrong):
             raise refused(self.name, problem)
 
     @property
