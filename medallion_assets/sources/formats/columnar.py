@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,21 +42,25 @@ BINARY = StructType(
 )
 """Spark's own columns for this format; they never change."""
 
+FROM_FILE = (StructField("_source_file", StringType()), StructField("_source_modified_at", TimestampType()))
+
 
 def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging) -> DataFrame:
     """Return one row per file, with its bytes; columns of ``reading``."""
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-    found = reader.load([staging.readable(file) for file in files])
-    return found.select(
-        staging.original().alias("path"),
-        "modificationTime",
-        "length",
-        "content",
-        F.lit(None).cast("string").alias("_raw"),
-        F.lit(None).cast("string").alias("_reason"),
-        F.lit("whole file").alias(POSITION),
-        staging.original().alias("_source_file"),
-        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+    # Spark passes over files without a byte.
+    empty = [(f.path, f.modified_at, 0, b"", f.path, f.modified_at) for f in files if not f.size]
+    frames = [spark.createDataFrame(empty, StructType([*BINARY.fields, *FROM_FILE]))] if empty else []
+    if paths := [staging.readable(file) for file in files if file.size]:
+        found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)
+        own = (staging.original().alias("path"), "modificationTime", "length", "content")
+        modified = F.col("_metadata.file_modification_time").alias("_source_modified_at")
+        frames.append(found.select(*own, staging.original().alias("_source_file"), modified))
+    return reduce(DataFrame.unionByName, frames).withColumns(
+        {
+            "_raw": F.lit(None).cast("string"),
+            "_reason": F.lit(None).cast("string"),
+            POSITION: F.lit("whole file"),
+        }
     )
 
 
