@@ -392,6 +392,9 @@ class Shop:
             self.model.known = dict(self.model.numbers)
         elif name == "sales" and self._version("cities") is not None:
             self.model.take()
+            # A row that was good for a while, and is refused again, is an entry of its own.
+            _, held = self.model.parts()
+            self.entries = {serial: entry for serial, entry in self.entries.items() if serial in held}
 
     def _orders(self, b: int) -> list[Order]:
         made = []
