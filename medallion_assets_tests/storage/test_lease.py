@@ -17,8 +17,10 @@ from medallion_assets.storage.lease import LeaseLost, TableBusy, check_held, hel
 FAST = Timing(beat=0.05, expires=1.5, poll=0.02)
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "s3"])
 def folder(request, tmp_path):
+    if request.param == "s3":
+        return f"{request.getfixturevalue('s3')}/{uuid.uuid4().hex}/lease"
     return str(tmp_path / "lease") if request.param == "local" else f"memory://{uuid.uuid4().hex}/lease"
 
 
@@ -79,6 +81,25 @@ def test_of_many_that_race_one_holds_at_a_time_and_numbers_only_grow(claims):
     assert most == 1
     assert len(numbers) == 24
     assert numbers == sorted(set(numbers))
+
+
+def test_of_many_that_create_one_file_at_once_one_does_and_its_content_stays(folder):
+    storage, writers = storage_of(folder), 16
+    for number in range(5):
+        path, together, won = f"{folder}/{number}", threading.Barrier(writers), []
+
+        def create(name, path=path, together=together, won=won):
+            together.wait()
+            if storage.create(path, name):
+                won.append(name)
+
+        threads = [threading.Thread(target=create, args=(b"%d" % n,)) for n in range(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with storage.open(path) as content:
+            assert [content.read()] == won
 
 
 def test_a_holder_that_beats_keeps_the_lease_however_long_it_works(claims):
@@ -145,12 +166,16 @@ def test_no_more_files_stay_than_of_the_last_two_claims(claims, folder):
     assert len([*storage_of(folder).list(folder)]) <= 8
 
 
-def test_a_process_stopped_by_a_signal_loses_the_lease_and_says_so_when_it_goes_on(tmp_path):
+@pytest.mark.parametrize("folder", ["local", "s3"], indirect=True)
+@pytest.mark.parametrize("hours", [-5, 0, 5])
+def test_a_process_stopped_by_a_signal_loses_the_lease_and_says_so_when_it_goes_on(folder, hours):
     code = f"""
-import sys
+import sys, time
+right = time.time
+time.time = lambda: right() + {hours} * 3600
 from medallion_assets.storage import storage_of
 from medallion_assets.storage.claims import Claims, Timing
-lease = Claims({str(tmp_path)!r}, storage_of({str(tmp_path)!r}), b"{{}}", Timing(0.05, 1.5, 0.02))
+lease = Claims({folder!r}, storage_of({folder!r}), b"{{}}", Timing(0.05, 1.5, 0.02))
 print(lease.take(0), flush=True)
 sys.stdin.readline()
 print(lease.still_held(), flush=True)
@@ -158,7 +183,7 @@ print(lease.still_held(), flush=True)
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "True\n"
-        other = Claims(str(tmp_path), storage_of(str(tmp_path)), b"{}", FAST)
+        other = Claims(folder, storage_of(folder), b"{}", FAST)
         assert not other.take(1.5 * FAST.expires)
         os.kill(holder.pid, signal.SIGSTOP)
         assert other.take(30)
