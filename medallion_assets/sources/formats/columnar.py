@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.delta.names import RESERVED, quoted
+from medallion_assets.session.frames import frame_of
 from medallion_assets.sources.errors import UnreadableFile, first_line, some_of
 from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
@@ -49,7 +50,7 @@ def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging
     """Return one row per file, with its bytes; columns of ``reading``."""
     # Spark passes over files without a byte.
     empty = [(f.path, f.modified_at, 0, b"", f.path, f.modified_at) for f in files if not f.size]
-    frames = [spark.createDataFrame(empty, StructType([*BINARY.fields, *FROM_FILE]))] if empty else []
+    frames = [frame_of(spark, empty, StructType([*BINARY.fields, *FROM_FILE]))] if empty else []
     if paths := [staging.readable(file) for file in files if file.size]:
         found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)
         own = (staging.original().alias("path"), "modificationTime", "length", "content")
