@@ -236,7 +236,9 @@ def typed_files(draw, kind):
         for n, column in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=5)))
     }
     rows = draw(st.lists(st.fixed_dictionaries(dict.fromkeys(columns, values)), min_size=1, max_size=20))
-    return columns, [{"k": str(n)} | row for n, row in enumerate(rows)], draw(st.booleans())
+    # A row is drawn with its columns in any order; a CSV file has them in one.
+    records = [{"k": str(n)} | {name: row[name] for name in columns} for n, row in enumerate(rows)]
+    return columns, records, draw(st.booleans())
 
 
 def as_plain(value):
