@@ -165,3 +165,13 @@ def test_old_runs_are_deleted_each_night_without_being_switched_on():
     (nightly,) = [s for s in build_definitions([shop()]).schedules if s.name == "nightly"]
     assert nightly.job_name == "retention"
     assert nightly.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+def test_one_blocking_check_of_several_in_a_step_runs_alone(quick, instance):
+    defs = build_definitions([shop()])
+    key = dg.AssetCheckKey(dg.AssetKey(["shop", "bronze", "orders_0"]), "values_conserved")
+    job = defs.resolve_implicit_global_asset_job_def().get_subset(
+        asset_selection=set(), asset_check_selection={key}
+    )
+    done = job.execute_in_process(instance=instance)
+    assert [found.check_name for found in done.get_asset_check_evaluations()] == ["values_conserved"]
