@@ -37,7 +37,7 @@ test: .venv/made ## Set up and pass lint, types and all tests
 # Two at a time, each with a Spark session of its own: one alone keeps a single core busy.
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-fast: .venv/made ## Only the tests that need no Spark (about a minute)
+fast: .venv/made ## Only the tests that need no Spark (under two minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not spark and not thorough"
 
 thorough: .venv/made ## The cases that are too many for each change, and 20 times the examples of property tests
