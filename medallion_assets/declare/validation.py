@@ -108,7 +108,7 @@ def _reads(table: Table) -> list[str]:
 
 
 def _topic(table: Table, declared: Mapping[str, Table]) -> list[str]:
-    """Two tables that land one topic in one folder could land a message twice."""
+    """Return the tables that land a topic in the same folder: with two, a message could land twice."""
     ours = table.source if table.source and table.source.kafka else None
     return [
         f"{other.key} lands a topic as the source {other.source.name!r} already: give this one another name"

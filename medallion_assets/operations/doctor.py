@@ -53,8 +53,10 @@ def _words(table: Table, lake: Lake, files: int, waits: str, topic: Waiting | No
     if is_pending(table, lake):
         yield "a replay was interrupted: the next run finishes it first"
     if files or topic:
-        yield from [f"{many(files, 'new file')} to load"] if files else []
-        yield from [f"{many(topic.offsets, 'new offset')} to read from its topic"] if topic else []
+        if files:
+            yield f"{many(files, 'new file')} to load"
+        if topic:
+            yield f"{many(topic.offsets, 'new offset')} to read from its topic"
     elif waits:
         yield waits
     else:

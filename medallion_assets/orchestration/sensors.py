@@ -202,18 +202,17 @@ def _arrivals(table: Table, lake: Lake) -> News | None:
     if table.source.kafka and (waits := waiting_offsets(table, lake)):
         name = hashlib.sha256(waits.mark.encode()).hexdigest()[:16]
         return News(table, f"{waits.offsets} new offsets of topic {table.source.kafka.name}", 0, name)
-    if table.source.file_events and not is_overdue(table, lake):
+    overdue = is_overdue(table, lake)
+    if table.source.file_events and not overdue:
         waiting = Queue(table.source.file_events).waiting()
         words = f"{waiting} file events of {_zone(table)} wait in the queue"
         return News(table, words, waiting, f"{waiting} events") if waiting else None
-    if table.source.file_events:
-        return News(table, f"a pass over {_zone(table)} is due", 0, f"pass {last_pass(table, lake)}")
-    new = unseen_files(folder, ledger, table.source, DiscoveryOptions(lake.settings.settle_seconds))
-    if new:
+    look = DiscoveryOptions(lake.settings.settle_seconds)
+    if not table.source.file_events and (new := unseen_files(folder, ledger, table.source, look)):
         seen = "\n".join(f"{s.path} {s.size} {s.modified_at.timestamp()}" for s in new)
         name = hashlib.sha256(seen.encode()).hexdigest()[:16]
         return News(table, f"{len(new)} new in {_zone(table)}", len(new), name)
-    if is_overdue(table, lake):
+    if overdue:
         return News(table, f"a pass over {_zone(table)} is due", 0, f"pass {last_pass(table, lake)}")
     return None
 

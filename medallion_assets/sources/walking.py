@@ -183,7 +183,7 @@ class _Walk:
 
     def _below(self, found: Iterable[Stored], threads: ThreadPoolExecutor | None = None) -> Iterator[Stored]:
         found = [*found] if threads else found
-        ahead = self._listed((e.path for e in [*found] if self._enters(e)), threads) if threads else None
+        ahead = self._listed((e.path for e in found if self._enters(e)), threads) if threads else None
         for entry in found:
             if entry.kind != FOLDER:
                 yield entry
