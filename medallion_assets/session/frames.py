@@ -11,6 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DateType, StructType, TimestampNTZType, TimestampType
 
+from medallion_assets.session.cluster import is_cluster
+
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], columns: str | StructType) -> DataFrame:
     """Return the rows as a frame.
@@ -74,9 +76,8 @@ def cut_off(frame: DataFrame) -> DataFrame:
 
 
 def _storage(frame: DataFrame) -> StorageLevel:
-    java: Any = frame.sparkSession.sparkContext._jsc
-    level = StorageLevel.MEMORY_AND_DISK_DESER
-    return level if java.isLocal() else StorageLevel(True, True, False, True, 2)
+    on_two = StorageLevel(True, True, False, True, 2)
+    return on_two if is_cluster(frame.sparkSession) else StorageLevel.MEMORY_AND_DISK_DESER
 
 
 def broadcast_if_few(frame: DataFrame) -> DataFrame:

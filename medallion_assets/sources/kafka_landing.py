@@ -101,9 +101,9 @@ class _Broker:
             ends, begins = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
         except KafkaException as error:
             raise self.unreachable(error.args[0].str()) from error
-        # Retention may go on between the two answers.
         # As Kafka's own tools write it; the client uses + and /.
         topic_id = str(found.topic_id).translate(str.maketrans("+/", "-_", "="))
+        # Retention may go on between the two answers.
         return topic_id, {p: (begins[p], max(ends[p], begins[p])) for p in sorted(ends)}
 
     def unreachable(self, why: str) -> KafkaUnreachable:
