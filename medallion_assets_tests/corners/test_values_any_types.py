@@ -127,7 +127,23 @@ def of_json(value, kind):
             return dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(seconds=seconds) if fits else MISFIT
         return PLAIN[kind](value) if kind not in ("BOOLEAN", "DATE") else MISFIT
     fits = isinstance(value, str) and kind in ("DECIMAL(9,2)", "DATE", "TIMESTAMP")
+    if fits and kind != "DECIMAL(9,2)" and (found := re.fullmatch(r"(\d{4})(?:-(\d\d?))?", value, re.ASCII)):
+        # As Spark reads strings: the first day of a year or a month.
+        value = f"{found[1]}-{(found[2] or '1'):0>2}-01"
     return PLAIN[kind](value) if fits else MISFIT
+
+
+FAR = re.compile(r"[+-]\d{4}|\d{5}|0000", re.ASCII)
+"""Beginnings of texts that are days of years which Spark has and Python has not."""
+
+
+def near(value):
+    """Return a value without such texts."""
+    if isinstance(value, list):
+        return [near(item) for item in value]
+    if isinstance(value, dict):
+        return {name: near(item) for name, item in value.items()}
+    return "far" if type(value) is str and FAR.match(value) else value
 
 
 ZONES = st.sampled_from(["", "Z", "+05:30", "-11:00"])
@@ -237,7 +253,11 @@ def typed_files(draw, kind):
     }
     rows = draw(st.lists(st.fixed_dictionaries(dict.fromkeys(columns, values)), min_size=1, max_size=20))
     # A row is drawn with its columns in any order; a CSV file has them in one.
-    records = [{"k": str(n)} | {name: row[name] for name in columns} for n, row in enumerate(rows)]
+    records = [
+        {"k": str(n)}
+        | {name: near(row[name]) if re.search("DATE|TIME", columns[name]) else row[name] for name in columns}
+        for n, row in enumerate(rows)
+    ]
     return columns, records, draw(st.booleans())
 
 
