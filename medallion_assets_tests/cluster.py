@@ -1,9 +1,9 @@
 """A standalone Spark cluster on this machine, whose executors have no copy of the project.
 
-    python -m medallion_assets_tests.cluster FOLDER instalments|bulk
+    python -m medallion_assets_tests.cluster FOLDER|s3://BUCKET/PREFIX instalments|bulk
 
-is a driver: it fills a shop's tables in three instalments, in the second of which executors hold still; or
-loads what has landed, and prints the memory that took as JSON.
+is a driver: it fills a shop's tables in three instalments, in the second of which executors hold still, and
+prints what they hold; or loads what has landed, and prints the memory that took. Both as a line of JSON.
 """
 
 import importlib
@@ -20,8 +20,10 @@ from pathlib import Path
 
 import pyspark
 
+from medallion_assets.delta import log
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.session import start_session
+from medallion_assets.storage import path_of
 from medallion_assets_tests.shop import chain, json_lines, totals_file
 
 HOME = Path(pyspark.__file__).parent
@@ -58,6 +60,12 @@ def doubled(total):
 @shop.bronze()
 def orders(files=shop.landing("orders", format="json", schema="id INT, total INT")):
     """One row per order."""
+    return files
+
+
+@shop.bronze()
+def pictures(files=shop.landing("pictures", format="binaryFile")):
+    """One row per picture."""
     return files
 
 
@@ -114,8 +122,7 @@ class Cluster:
         """Return the variables of a driver whose lake is in a folder."""
         ours = {"PYTHONPATH": str(Path(__file__).parents[1]), "MEDALLION_SPARK_MASTER": self.master,
                 "PYSPARK_PYTHON": str(self.python), "SPARK_LOCAL_IP": "127.0.0.1",
-                "MEDALLION_LAKE": str(folder / "lake"),
-                "MEDALLION_LANDING": str(folder / "landing")}  # fmt: skip
+                "MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_LANDING": f"{folder}/landing"}  # fmt: skip
         return os.environ | ours | others
 
     def kill(self, name):
@@ -176,17 +183,28 @@ def land_bulk(landing, files, blocks):
 
 def instalments(folder):
     project = importlib.import_module("shop_of_cluster")
-    tables = project.orders, project.sales, project.totals
+    tables = project.orders, project.pictures, project.sales, project.totals
     house = Lakehouse(folder, lambda: start_session(house.lake.settings, stays=True))
     for number, totals in enumerate([(5, -1, 7), (3, -4), (2,)]):
         house.land("shop/orders", f"{number}.json", totals_file(*totals, start=10 * number) + '{"id": \n')
+        house.land("shop/pictures", f"{number} %.jpg", f"picture {number}")
         if number == 1:
-            (folder / "hold").touch()
+            (project.FOLDER / "hold").touch()
         for table, done in zip(tables, house.run(*tables).values(), strict=True):
             assert done.batches, f"{table.key} took nothing"
     house.assert_conserved(*tables)
     house.assert_exactly_once(*tables)
+    lake = house.lake.root / "shop"
+    asked = {
+        "silver/sales": "SELECT id, total FROM t ORDER BY id",
+        "gold/totals": "SELECT total FROM t",
+        "bronze/pictures": "SELECT path, CAST(content AS STRING) AS content, "
+        "CAST(modificationTime AS BIGINT) AS micros FROM t ORDER BY path",
+    }
+    found = {name: [[*row.values()] for row in log.rows(lake / name, sql)] for name, sql in asked.items()}
+    refused = {name: log.row_count(lake / "quarantine" / name) for name in ("sales", "orders")}
+    sys.stdout.write(json.dumps(found | refused) + "\n")
 
 
 if __name__ == "__main__":
-    {"instalments": instalments, "bulk": bulk}[sys.argv[2]](Path(sys.argv[1]))
+    {"instalments": instalments, "bulk": bulk}[sys.argv[2]](path_of(sys.argv[1]))

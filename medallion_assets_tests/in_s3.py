@@ -10,6 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from medallion_assets.delta import progress
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pytest_plugin import Lakehouse
@@ -17,11 +19,23 @@ from medallion_assets.quarantine.choice import QuarantineFilter
 from medallion_assets.replay.replay import replay
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
+from medallion_assets.session.java import S3_JARS
 from medallion_assets.session.start import OF_FEW_ROWS
 from medallion_assets.settings import Settings
 from medallion_assets.storage import path_of
 from medallion_assets_tests.crash.sweep import differences, everything
 from medallion_assets_tests.shop import chain, totals_file
+
+
+def has_jars_of_s3():
+    """Return whether a session in S3 ever ran here: its jars are 690 MB, which no test is to fetch."""
+    found = [jar.name for jar in Settings().cache.glob("hadoop-aws-*/*.jar")]
+    return all(any(name.startswith(jar) for name in found) for jar in S3_JARS)
+
+
+needs_jars = pytest.mark.skipif(
+    not has_jars_of_s3(), reason="no lake in S3 was run here: its jars are not in the cache"
+)
 
 
 class Gone(Exception):

@@ -18,8 +18,10 @@ from medallion_assets.session.cluster import BY_CORES, NEEDED, ExecutorsUnfit, f
 from medallion_assets.session.start import OF_FEW_ROWS
 from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
+from medallion_assets.storage import path_of, storage_of
 from medallion_assets_tests.cluster import PROJECT, Cluster, end, land_bulk, until
 from medallion_assets_tests.crash.sweep import differences, everything
+from medallion_assets_tests.in_s3 import needs_jars
 
 DRIVER = "medallion_assets_tests.cluster"
 DOMAINS = ("school", "health", "commerce")
@@ -38,13 +40,13 @@ def cluster(tmp_path):
         running.stop()
 
 
-def started(cluster, folder, *command, **environment):
-    """Start a driver; its words go to a file."""
+def started(cluster, folder, *command, place=None, **environment):
+    """Start a driver on a lake in its folder or another place; its words go to a file."""
     with (folder / "driver.log").open("w") as said:
         return subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
-            env=cluster.environment(folder, **environment),
+            env=cluster.environment(place or folder, **environment),
             stdout=said,
             stderr=said,
             start_new_session=True,
@@ -55,13 +57,21 @@ def said(folder):
     return (folder / "driver.log").read_text()
 
 
+@pytest.fixture(params=["on a disk", pytest.param("in S3", marks=needs_jars)])
+def place(request, tmp_path):
+    """The folder of a lake and its landing zones, or a prefix in S3."""
+    in_s3 = request.param == "in S3"
+    return path_of(request.getfixturevalue("s3")) / tmp_path.name if in_s3 else tmp_path
+
+
 @pytest.mark.spark
-def test_a_worker_that_dies_in_the_midst_of_a_batch_changes_nothing(cluster, tmp_path):
+def test_a_worker_that_dies_in_the_midst_of_a_batch_changes_nothing(cluster, place, tmp_path):
     (tmp_path / "shop_of_cluster.py").write_text(PROJECT.format(folder=str(tmp_path)))
     quick = OF_FEW_ROWS | {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     settings = {"MEDALLION_PIPELINES": "shop_of_cluster", "MEDALLION_PARSE_ON_EXECUTORS_BYTES": "0",
                 "MEDALLION_SPARK_CONF": json.dumps(quick)}  # fmt: skip
-    driver = started(cluster, tmp_path, "-m", DRIVER, str(tmp_path), "instalments", **settings)
+    command = "-m", DRIVER, str(place), "instalments"
+    driver = started(cluster, tmp_path, *command, place=place, **settings)
     try:
         at_work = tmp_path / "at_work"
         until(lambda: at_work.exists() or driver.poll() is not None, 300)
@@ -72,12 +82,15 @@ def test_a_worker_that_dies_in_the_midst_of_a_batch_changes_nothing(cluster, tmp
         assert driver.wait(300) == 0, said(tmp_path)[-3000:]
     finally:
         end(driver)
-    lake = tmp_path / "lake/shop"
-    sales = log.rows(lake / "silver/sales", "SELECT id, total FROM t ORDER BY id")
-    assert [tuple(row.values()) for row in sales] == [(0, 10), (2, 14), (10, 6), (20, 4)]
-    assert [row["total"] for row in log.rows(lake / "gold/totals", "SELECT total FROM t")] == [34]
-    assert [log.row_count(lake / "quarantine" / name) for name in ("sales", "orders")] == [2, 3]
-    assert not list((tmp_path / "lake").glob(f"{clusters.PROBE}*"))
+    held = json.loads(said(tmp_path).splitlines()[-1])
+    assert held["silver/sales"] == [[0, 10], [2, 14], [10, 6], [20, 4]]
+    assert (held["gold/totals"], held["sales"], held["orders"]) == ([[34]], 2, 3)
+    for number, (name, content, micros) in enumerate(held["bronze/pictures"]):
+        assert (name, content) == (f"{number} %.jpg", f"picture {number}")
+        landed = storage_of(str(place)).stat(f"{place}/landing/shop/pictures/{name}")
+        assert micros // 1000 == landed.modified_at // 1000, "the time of a copy"
+    left = [*(place / "lake").glob(f"{clusters.PROBE}*"), *(place / "lake").rglob("staging/*")]
+    assert not left, "a batch left its copies behind"
 
 
 @pytest.mark.thorough

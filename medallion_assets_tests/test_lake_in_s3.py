@@ -16,13 +16,12 @@ from medallion_assets.delta.rollback import check_format
 from medallion_assets.lake import paths
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import refresh
-from medallion_assets.session import start_session
-from medallion_assets.session.java import S3_JARS
-from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
-from medallion_assets.settings import Settings, current_settings
+from medallion_assets.session.object_store import s3_options
+from medallion_assets.settings import current_settings
 from medallion_assets.storage import ObjectPath, StorageUnreachable, path_of, relative, remove_tree, resolved
 from medallion_assets.storage.lease import TableBusy, held
 from medallion_assets.storage.objects import ObjectStorage
+from medallion_assets_tests.in_s3 import needs_jars
 from medallion_assets_tests.shop import chain
 
 
@@ -34,23 +33,12 @@ def lake(s3, tmp_path, monkeypatch):
     return Lake(current_settings())
 
 
-def has_jars_of_s3():
-    """Return whether a session in S3 ever ran here: its jars are 690 MB, which no test is to fetch."""
-    found = [jar.name for jar in Settings().cache.glob("hadoop-aws-*/*.jar")]
-    return all(any(name.startswith(jar) for name in found) for jar in S3_JARS)
-
-
 def compared(s3, folder, work):
     """Return, by step, the tables of a chain in S3 that differ from those on a disk."""
     command = [sys.executable, "-m", "medallion_assets_tests.in_s3", f"{s3}/{work}", str(folder), work]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
-
-
-needs_jars = pytest.mark.skipif(
-    not has_jars_of_s3(), reason="no lake in S3 was run here: its jars are not in the cache"
-)
 
 
 @pytest.mark.spark
@@ -201,12 +189,6 @@ def test_spark_is_given_the_store_of_the_environment_and_no_credentials(environm
     found = s3_options(environment | secret)
     assert {f"spark.hadoop.fs.s3a.{name}": value for name, value in options.items()}.items() <= found.items()
     assert not {"id", "secret"} & {*found.values()}
-
-
-def test_a_lake_in_s3_is_refused_on_a_cluster_which_would_not_find_the_files_of_a_batch():
-    settings = Settings(lake="s3://bucket/lake", spark_master="spark://host:7077")
-    with pytest.raises(NeedsLocalMaster, match=r"s3://bucket/lake.*'spark://host:7077'.*local\[\*\]"):
-        start_session(settings)
 
 
 def test_a_store_that_does_not_answer_is_told_as_that_and_not_as_a_damaged_table(lake, monkeypatch):

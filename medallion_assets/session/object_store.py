@@ -5,21 +5,6 @@ Credentials are no options: Hadoop's client reads ``AWS_ACCESS_KEY_ID``, ``AWS_S
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-
-
-class NeedsLocalMaster(RuntimeError):
-    """A lake in S3 was to be run on a cluster; nothing was read or written."""
-
-    def __init__(self, lake: Path, master: str) -> None:
-        """Name the lake and the master."""
-        super().__init__(
-            f"the lake {lake} cannot be run on the Spark master {master!r}: batches of landing files are "
-            "prepared on this machine's disk, where executors of a cluster do not find them. Nothing was "
-            "read or written: set MEDALLION_SPARK_MASTER to local[*], or keep the lake on a disk that all "
-            "machines mount."
-        )
-
 
 TRUE = ("true", "1", "yes", "on", "t", "y")
 

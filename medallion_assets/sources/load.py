@@ -39,10 +39,9 @@ from medallion_assets.sources.load_records import (
 from medallion_assets.sources.load_target import LoadTarget, has_new_ledger
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
-from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.staging import staging_of
 from medallion_assets.sources.value_books import QueryColumns
 from medallion_assets.sources.value_counts import count_in_background
-from medallion_assets.storage import scratch_of
 
 OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "ParquetDecodingException", "MalformedInputException")
 """Words in Spark's errors about the bytes of a file."""
@@ -80,7 +79,7 @@ def _found(
 
 
 def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, transaction: Transaction) -> str:
-    staging = Staging(scratch_of(place.state) / "staging", place.source)
+    staging = staging_of(spark, place)
     try:
         _, records = records_with_schema(spark, files, place, staging, transaction)
         records.write.format("noop").mode("overwrite").save()
@@ -135,7 +134,7 @@ def load_files(
     # Delta wants every row it writes to match what it replaces: new files' too.
     predicate = among("_source_file", [file.path for file in there]) if again else ""
     values = count_in_background(there, source, spark)
-    staging = Staging(scratch_of(place.state) / "staging", source, partial(looked_ahead, place.state))
+    staging = staging_of(spark, place, partial(looked_ahead, place.state))
 
     def load(untaken: dict[Entry, str]) -> Loaded:
         taken = [file for file in there if file not in untaken]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -36,7 +37,7 @@ from medallion_assets.sources.schema_versions import fact_of, ready_for
 from medallion_assets.sources.schemas import schema_beforehand, schema_for
 from medallion_assets.sources.select_list import selected
 from medallion_assets.sources.staging import Staging
-from medallion_assets.storage import is_object, scratch_of
+from medallion_assets.storage import ObjectPath, is_object, remove_tree, scratch_of
 
 
 def records_with_schema(
@@ -63,15 +64,29 @@ def with_temporary_state(place: LoadTarget, shared: bool) -> Iterator[LoadTarget
         place: The load target.
         shared: Executors are to see the copy: it lies in the state's own folder.
     """
-    if shared:
-        place.state.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.state if shared else None) as folder:
-        versions = place.state / "schemas"
-        copied = Path(folder) / "schemas"
+    with _temporary(place.state if shared else None) as folder:
+        versions, copied = place.state / "schemas", folder / "schemas"
         copied.mkdir()
         for file in versions.glob("*.json") if versions.is_dir() else ():
             (copied / file.name).write_bytes(file.read_bytes())
-        yield replace(place, state=Path(folder))
+        yield replace(place, state=folder)
+
+
+@contextmanager
+def _temporary(parent: Path | None) -> Iterator[Path]:
+    """Return a folder, or a prefix of an object store, that is deleted with all below it at the end."""
+    if isinstance(parent, ObjectPath):
+        prefix = parent / f"temporary-{uuid4().hex}"
+        try:
+            yield prefix
+        finally:
+            remove_tree(prefix)
+            shutil.rmtree(scratch_of(prefix), ignore_errors=True)
+        return
+    if parent:
+        parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        yield Path(folder)
 
 
 ParseRequest = tuple[str, tuple[Entry, ...]]

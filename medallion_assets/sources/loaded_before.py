@@ -18,7 +18,7 @@ from medallion_assets.sources.load import is_of_a_file
 from medallion_assets.sources.load_records import records_with_schema, with_temporary_state
 from medallion_assets.sources.load_target import PROVENANCE, LoadTarget
 from medallion_assets.sources.quarantine import BYTES
-from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.staging import staging_of
 
 
 class Held(NamedTuple):
@@ -89,7 +89,7 @@ def _of_records(
     if not files:
         return set()
     with with_temporary_state(place, is_cluster(spark)) as temporary:
-        staging = Staging(temporary.state / "staging", temporary.source)
+        staging = staging_of(spark, temporary)
         try:
             _, records = records_with_schema(spark, files, temporary, staging, transaction)
             refused = records.where("_reason IS NOT NULL").select("_source_file", "_raw", BYTES)

@@ -20,7 +20,7 @@ from medallion_assets.sources.load_records import records_with_schema, with_temp
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.loaders import chosen_paths
 from medallion_assets.sources.quarantine import OF_REFUSED
-from medallion_assets.sources.staging import Staging
+from medallion_assets.sources.staging import staging_of
 
 PREVIEW = 50
 """The largest number of preview rows, as in VALIDATE n ROWS."""
@@ -98,7 +98,7 @@ def _judged(
     judge: Callable[[DataFrame], None] | None,
 ) -> Validation:
     transaction = Transaction("validate", 0, {"run_id": "validate"})
-    staging = Staging(place.state / "staging", place.source)
+    staging = staging_of(spark, place)
     growth, records = records_with_schema(spark, files, place, staging, transaction)
     if judge is None:
         # A declared table's columns are its query's.

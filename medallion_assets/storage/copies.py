@@ -1,4 +1,4 @@
-"""Objects brought to this machine, for readers that take files: an object is downloaded once for each use."""
+"""Objects brought to this machine for readers that take files, and files brought to an object store."""
 
 import hashlib
 import os
@@ -49,6 +49,16 @@ def fetch(path: str, target: Path, tag: str) -> bool:
     except OSError:
         return False
     return False
+
+
+def upload(copy: Path, target: str) -> None:
+    """Write a local file as an object, in parts where it is large.
+
+    Raises:
+        StorageUnreachable: The store did not answer.
+    """
+    with copy.open("rb") as content:
+        storage_of(target).put(target, content)
 
 
 def _download(path: str, target: Path) -> str:

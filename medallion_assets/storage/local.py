@@ -83,7 +83,7 @@ class LocalStorage(Storage):
             Path(draft).unlink()
         return True
 
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes | BinaryIO) -> None:
         """Write a file beside, and give it the name of the other."""
         Path(_draft(path, content)).replace(path)
 

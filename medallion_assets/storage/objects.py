@@ -89,8 +89,8 @@ class ObjectStorage(Storage):
             return False
         return True
 
-    def put(self, path: str, content: bytes) -> None:
-        """Write an object."""
+    def put(self, path: str, content: bytes | BinaryIO) -> None:
+        """Write an object, from a file in parts."""
         with _python_errors(path):
             obstore.put(self.store, self._key(path), content)
 

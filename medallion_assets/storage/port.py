@@ -95,7 +95,7 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def put(self, path: str, content: bytes) -> None:
+    def put(self, path: str, content: bytes | BinaryIO) -> None:
         """Write a file over any other: a reader sees the old or the new one, whole."""
 
     @abstractmethod

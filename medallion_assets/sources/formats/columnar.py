@@ -53,9 +53,10 @@ def binary_records(spark: SparkSession, files: Sequence[Entry], staging: Staging
     frames = [frame_of(spark, empty, StructType([*BINARY.fields, *FROM_FILE]))] if empty else []
     if paths := [staging.readable(file) for file in files if file.size]:
         found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(paths)
-        own = (staging.original().alias("path"), "modificationTime", "length", "content")
-        modified = F.col("_metadata.file_modification_time").alias("_source_modified_at")
-        frames.append(found.select(*own, staging.original().alias("_source_file"), modified))
+        path, modified = staging.original(), staging.modified()
+        own = (path.alias("path"), modified.alias("modificationTime"), "length", "content")
+        origin = path.alias("_source_file"), modified.alias("_source_modified_at")
+        frames.append(found.select(*own, *origin))
     return reduce(DataFrame.unionByName, frames).withColumns(
         {
             "_raw": F.lit(None).cast("string"),
@@ -104,7 +105,7 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
         *([F.col(MISFITS)] if copied else []),
         F.concat(F.lit("record "), number.cast("string")).alias(POSITION),
         staging.original().alias("_source_file"),
-        F.col("_metadata.file_modification_time").alias("_source_modified_at"),
+        staging.modified().alias("_source_modified_at"),
     )
     return Columnar(rows, fields)
 

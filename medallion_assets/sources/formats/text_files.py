@@ -37,7 +37,7 @@ from medallion_assets.sources.formats.parsed_files import (
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CutRecord
-from medallion_assets.storage import is_still
+from medallion_assets.storage import ObjectPath, is_still
 
 TEXT = StructType([StructField("value", StringType())])
 """Spark's own column for text; it never changes."""
@@ -113,11 +113,12 @@ MANY_BYTES = 256 << 20
 def are_for_executors(files: Sequence[Entry]) -> bool:
     """Return true where executors parse the files: by their size, and by default on a cluster only.
 
-    Executors of a local master have no more cores than this process.
+    Executors of a local master have no more cores than this process. Beside a lake in an object store they
+    see no folder of this machine, where landed objects are downloaded.
     """
     settings = current_settings()
     least = settings.parse_on_executors_bytes
-    if least is None and settings.is_one_machine:
+    if (least is None and settings.is_one_machine) or isinstance(settings.lake, ObjectPath):
         return False
     return sum(file.size for file in files) >= (MANY_BYTES if least is None else least)
 
