@@ -28,12 +28,15 @@ from dagster._core.instance.ref import InstanceRef
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.lake.paths import Lake
 from medallion_assets.pipelines import PIPELINES
+from medallion_assets.session.start import OF_FEW_ROWS
 from medallion_assets.settings import Settings
 from medallion_assets_tests.crash.sweep import differences, everything
 from medallion_assets_tests.dagster_home import PROJECT, until
 from medallion_assets_tests.team import BIN, end, free_port, listens, postgres, program
 
 KEYS = {"AWS_ACCESS_KEY_ID": "stack", "AWS_SECRET_ACCESS_KEY": "stack", "AWS_REGION": "us-east-1"}
+SMALL = {"spark.executor.memory": "768m", "spark.cores.max": "2",
+         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}  # fmt: skip
 CAUGHT_UP = 900
 """Seconds for an instalment: three runs, each with a session on the cluster, on as few as two cores."""
 
@@ -139,7 +142,8 @@ def stack(folder):
             "MEDALLION_LANDING": "s3://stack/landing",
             "MEDALLION_SPARK_MASTER": master,
             # One run at a time has both workers.
-            "MEDALLION_SPARK_CONF": json.dumps({"spark.executor.memory": "768m", "spark.cores.max": "2"}),
+            "MEDALLION_SPARK_CONF": json.dumps(OF_FEW_ROWS | SMALL),
+            "PYSPARK_PYTHON": sys.executable,
             "DAGSTER_HOME": str(folder / "home"),
             "DAGSTER_POSTGRES_URL": database,
         }
