@@ -101,15 +101,18 @@ def test_values_that_are_no_rows_are_quarantined_with_topic_partition_and_offset
     orders, *_ = pipeline_of(broker, topic)
     values = [b'{"id": 1', b"\xff\xfe", b"", b" \n", b"[1]", b'{"id": "x\ny"}', b'{"id": "no number"}']
     broker.produce(topic, None, b'{"id":\r\n 7}', *values, {"id": 8}, key=b"k")
+    # A producer that gives nanoseconds for milliseconds.
+    broker.produce(topic, {"id": 9}, timestamp=1_700_000_000_000_000_000)
     (done,) = refreshed(orders)
-    assert (done.total("written"), done.total("quarantined")) == (3, len(values))
+    assert (done.total("written"), done.total("quarantined")) == (3, len(values) + 1)
     tombstone, spread, last = rows_of(orders, lake)
     assert tombstone["_tombstone"]
     assert tombstone["id"] is None
     assert tombstone["_key"] == b"k"
     assert (spread["id"], spread["_offset"], last["id"], last["_offset"]) == (7, 1, 8, 9)
     held = log.rows(lake.quarantine(orders), "SELECT * FROM t ORDER BY position")
-    assert [entry["position"] for entry in held] == [f"offset {n}" for n in range(2, 9)]
+    assert [entry["position"] for entry in held] == [f"offset {n}" for n in (10, *range(2, 9))]
+    assert "1700000000000000000 ms since 1970" in held.pop(0)["rules"][0]
     assert {entry["source_file"].split("/")[0] for entry in held} == {f"topic={topic}"}
     assert {entry["source_file"].split("/")[1] for entry in held} == {"partition=0"}
     assert held[0]["row"] == '{"id": 1'
@@ -122,8 +125,12 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic)
     broker.produce(topic, {"id": 1}, b'{"id": 2', key=b"k2", headers=[("h", b"v")])
+    broker.produce(topic, {"id": 3}, timestamp=1_700_000_000_000_000)
     refreshed(orders)
-    VERBS["replay"](orders, lake, lambda: spark, VerbRequest(fix="row = concat(row, '}')"))
+    fix = "row = concat(row, if(row LIKE '%}', '', '}'))"
+    VERBS["replay"](orders, lake, lambda: spark, VerbRequest(fix=fix))
+    (late,) = rows_of(orders, lake, where="id = 3")
+    assert (late["_offset"], late["_timestamp"]) == (2, None)
     (row,) = rows_of(orders, lake, where="id = 2")
     assert (row["_topic"], row["_partition"], row["_offset"], row["_key"]) == (topic, 0, 1, b"k2")
     assert row["_headers"][0]["key"] == "h"
@@ -159,13 +166,15 @@ def test_values_that_are_no_json_are_taken_as_strings_or_bytes(broker, lake, ref
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic, format=value_format, schema=None)
     broker.produce(topic, b"two\nlines", b"", None, b"\xff")
+    broker.produce(topic, b"late", None, timestamp=1_700_000_000_000_000)
     (done,) = refreshed(orders)
     found = [(row["value"], row["_tombstone"]) for row in rows_of(orders, lake)]
     if value_format == "binaryFile":
         assert found == [(b"two\nlines", False), (b"", False), (None, True), (b"\xff", False)]
+        assert done.total("quarantined") == 2
     else:
         assert found == [("two\nlines", False), ("", False), (None, True)]
-        assert done.total("quarantined") == 1
+        assert done.total("quarantined") == 3
 
 
 @pytest.mark.spark
