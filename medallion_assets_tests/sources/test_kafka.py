@@ -23,6 +23,7 @@ from medallion_assets.quality.verdicts import offsets_conserved
 from medallion_assets.runs.run import refresh
 from medallion_assets.settings import Settings
 from medallion_assets.sources.kafka import KafkaUnreachable, OffsetsLost, landed_of
+from medallion_assets.storage.locations import LOCAL
 from medallion_assets_tests.broker import Broker
 
 
@@ -308,6 +309,37 @@ def test_a_topic_that_was_deleted_and_made_again_is_refused_by_name(broker, lake
         taken(orders, lake)
     allowed, *_ = pipeline_of(broker, topic, starting_offsets="latest", fail_on_data_loss=False)
     assert sorted(taken(allowed, lake)) == [(0, 0, 0), (0, 0, 2), (0, 0, 3)]
+    verdict = offsets_conserved(allowed, lake)
+    assert (verdict.passed, verdict.blocking) == (False, False)
+    assert "had beyond its last landing was not read" in verdict.words
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_first_run_that_dies_between_two_partitions_began_for_all_of_them(
+    broker, lake, monkeypatch, starting
+):
+    topic = broker.topic(3)
+    orders, *_ = pipeline_of(broker, topic, starting_offsets=starting)
+    for partition in range(3):
+        broker.produce(topic, b"{}", b"{}", partition=partition)
+        broker.delete_before(topic, 1, partition)
+    create = type(LOCAL).create
+    for dies_at in (2, 0):
+        left = iter(range(dies_at))
+
+        def dies(*given, left=left):
+            return create(*given) if next(left, None) is not None else 1 / 0
+
+        monkeypatch.setattr(type(LOCAL), "create", dies)
+        with pytest.raises(ZeroDivisionError):
+            take_arrivals(orders, lake)
+    monkeypatch.undo()
+    broker.produce(topic, b"{}", partition=2)
+    first = {"earliest": 1, "latest": 2}[starting]
+    found = taken(orders, lake)
+    assert [min(start for p, start, _ in found if p == partition) for partition in range(3)] == [first] * 3
+    assert max(end for *_, end in found) == 3
+    assert offsets_conserved(orders, lake).passed
 
 
 def test_ends_of_transactions_and_aborted_messages_are_offsets_without_a_message(broker, lake):
