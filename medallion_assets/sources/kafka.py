@@ -6,7 +6,7 @@ that nothing beside the files and the ledger has to be kept, and no range can la
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -219,10 +219,7 @@ def refuse_loss(topic: Topic, lost: Iterable[OffsetRange]) -> None:
 
 
 def refuse_unread(
-    topic: Topic,
-    landed: Iterable[Landed],
-    ledger: Collection[Landed],
-    available: Mapping[int, tuple[int, int]],
+    topic: Topic, landed: Iterable[Landed], ledger: set[Landed], available: Mapping[int, tuple[int, int]]
 ) -> None:
     """Raise where a ledger that was begun anew finds only the later of the files that landed.
 

@@ -132,8 +132,9 @@ def test_a_new_ledger_beside_the_later_files_alone_is_refused_while_the_topic_ha
     left = {Landed("t", "id", OffsetRange(0, 5, 9))}
     with pytest.raises(OffsetsLost, match="leave partition 0 offsets 2 to 4 out"):
         refuse_unread(Topic("t"), left, set(), {0: (2, 9)})
-    for topic, ledger, begin in ((Topic("t"), left, 2), (Topic("t"), set(), 5), (Topic("t", "", "latest"), set(), 2)):
-        refuse_unread(topic, left, ledger, {0: (begin, 9)})
+    refuse_unread(Topic("t"), left, left, {0: (2, 9)})
+    refuse_unread(Topic("t"), left, set(), {0: (5, 9)})
+    refuse_unread(Topic("t", starting_offsets="latest"), left, set(), {0: (2, 9)})
 
 
 def test_what_a_topic_had_before_it_was_made_again_is_told_as_unknown():
@@ -184,19 +185,26 @@ def test_without_the_extra_a_run_says_what_to_install(tmp_path, monkeypatch):
         land_new(tmp_path / "landing", tmp_path / "ledger", source, {})
 
 
-def test_two_tables_that_would_land_one_topic_in_one_folder_are_refused():
-    shop = Pipeline("shop")
+@pytest.mark.parametrize(
+    ("pipelines", "names", "path"),
+    [(("shop", "shop"), ("orders", "orders"), ""), (("shop", "shop"), ("a", "b"), "/landing/x"),
+     (("shop", "other"), ("a", "a"), "/landing/x")],
+    ids=["of one name", "of one path", "of two pipelines"],
+)  # fmt: skip
+def test_two_tables_that_would_land_a_topic_in_one_folder_are_refused(pipelines, names, path):
+    def declare(pipeline, source, name):
+        topic = pipeline.kafka(source, topic="orders", servers="localhost:9092", path=path)
 
-    def declare(name):
-        def query(rows=shop.kafka("orders", servers="localhost:9092")):  # noqa: B008
+        def query(rows=topic):
             return rows
 
         query.__name__ = name
-        return shop.bronze()(query)
+        return pipeline.bronze()(query)
 
-    declare("first")
-    with pytest.raises(DeclarationError, match="shop/bronze/first lands a topic as the source 'orders'"):
-        declare("second")
+    made = {name: Pipeline(name) for name in pipelines}
+    declare(made[pipelines[0]], names[0], "first")
+    with pytest.raises(DeclarationError, match="shop/bronze/first lands a topic in the same folder"):
+        declare(made[pipelines[1]], names[1], "second")
 
 
 @pytest.mark.parametrize(
