@@ -266,16 +266,17 @@ def of_topic(landed: Iterable[Landed], topic: Topic, topic_id: str) -> list[Land
     return ours
 
 
-def accounted(landed: Mapping[Landed, int]) -> tuple[str, dict[str, int], bool]:
+def accounted(landed: dict[Landed, int]) -> tuple[str, dict[str, int], bool]:
     """Return what was taken of a topic, in words and numbers, and whether its ranges join without a gap.
 
     Args:
-        landed: The ranges in the ledger, each with its messages.
+        landed: The ranges in the ledger, each with its messages, as they came.
     """
     words: list[str] = []
     numbers = {"offsets": 0, "messages": 0, "offsets_without_message": 0, "offsets_lost": 0}
-    topics = dict.fromkeys((file.topic, file.topic_id) for file in landed)
-    numbers["topics_before"] = max(0, len(topics) - 1)
+    # The newest first: a declaration may come back to a topic.
+    topics = [*dict.fromkeys((file.topic, file.topic_id) for file in reversed(landed))]
+    numbers["topics_before"] = len(topics[1:])
     is_whole = True
     for topic in topics:
         files = [file for file in landed if (file.topic, file.topic_id) == topic]
@@ -291,7 +292,7 @@ def accounted(landed: Mapping[Landed, int]) -> tuple[str, dict[str, int], bool]:
         numbers["offsets_lost" if file.lost else "offsets_without_message"] += offsets - messages
     lost = [str(file.range) for file in landed if file.lost]
     words += [f"removed from the topic before they were read: {'; '.join(lost)}"] if lost else []
-    before = [f"{name} ({topic_id})" for name, topic_id in topics][:-1]
+    before = [f"{name} ({topic_id})" for name, topic_id in topics[1:]]
     words += [f"what {', '.join(before)} had beyond its last landing was not read"] if before else []
     words.append(
         f"{numbers['offsets']} offsets taken, {numbers['messages']} of them messages; "
