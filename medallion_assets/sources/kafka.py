@@ -195,8 +195,7 @@ def _other_messages(topic: Topic, partition: int, at: int, end: int) -> OffsetsL
     return OffsetsLost(
         f"topic {topic.name}: partition {partition} was landed up to offset {at}, and the topic has it only "
         f"up to {end}: the broker lost messages, and will give their offsets to others. Nothing was read or "
-        "written, and what was landed stays: declare the topic as a source of another name, for a table of "
-        "its own, which reads it from the start."
+        "written, and what was landed stays: declare the topic as a source of another name, for a new table."
     )
 
 
