@@ -68,6 +68,7 @@ def place(request, tmp_path):
 @pytest.mark.spark
 def test_a_worker_that_dies_in_the_midst_of_a_batch_changes_nothing(cluster, place, tmp_path):
     (tmp_path / "shop_of_cluster.py").write_text(PROJECT.format(folder=str(tmp_path)))
+    (tmp_path / "rates_of_cluster.py").write_text("RATE = 2\n")
     quick = OF_FEW_ROWS | {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     settings = {"MEDALLION_PIPELINES": "shop_of_cluster", "MEDALLION_PARSE_ON_EXECUTORS_BYTES": "0",
                 "MEDALLION_SPARK_CONF": json.dumps(quick)}  # fmt: skip

@@ -44,11 +44,14 @@ BUFFERED_KBYTES = 16 << 10
 """What the client holds of messages that were not asked for yet."""
 
 OF_CONSUMERS = ("group.id", "queued.max.messages.kbytes")
-PATIENCE = 30.0
-"""Seconds without an answer of the broker after which a run fails."""
+PATIENCE, LOOK_PATIENCE = 30.0, 5.0
+"""Seconds without an answer of the broker after which a run fails, and a look that writes nothing.
+
+A sensor has a minute for all of its tables, those with files among them.
+"""
 
 _HEADERS = methodcaller("headers")
-TIMED_OUT = "no answer within 30 seconds"
+TIMED_OUT = "no answer within {:.0f} seconds"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class _Broker:
 
     topic: Topic
     options: Mapping[str, Any]
+    patience: float
     said: str = ""
     client: dict[str, Any] = field(init=False)
 
@@ -94,22 +98,25 @@ class _Broker:
         from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec
 
-        name = self.topic.name
+        name, admin = self.topic.name, None
         try:
             admin = AdminClient({k: v for k, v in self.client.items() if k not in OF_CONSUMERS})
-            found = admin.describe_topics(TopicCollection([name]), request_timeout=PATIENCE)[name].result()
+            found = admin.describe_topics(TopicCollection([name]), request_timeout=self.patience)[name].result()
             places = [TopicPartition(name, partition.id) for partition in found.partitions]
 
             def ask(which: Any) -> dict[int, int]:
                 answers = admin.list_offsets(
                     dict.fromkeys(places, which),
                     isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=PATIENCE,
+                    request_timeout=self.patience,
                 )
                 return {place.partition: answer.result().offset for place, answer in answers.items()}
 
             ends, begins = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
         except KafkaException as error:
+            # What went wrong with the connection is heard only now.
+            if admin:
+                admin.poll(0)
             raise self.unreachable(error.args[0].str()) from error
         # As Kafka's own tools write it; the client uses + and /.
         topic_id = str(found.topic_id).translate(str.maketrans("+/", "-_", "="))
@@ -164,8 +171,9 @@ class _Broker:
                 size = sum(len(message) + 1 for message in found)
                 asked = max(1, min(AT_ONCE, AT_ONCE_BYTES * len(found) // size))
             yield found
-            if time.monotonic() - heard > PATIENCE:
-                raise self.unreachable(f"partition {place}, offset {at}: {TIMED_OUT}")
+            if time.monotonic() - heard > self.patience:
+                why = TIMED_OUT.format(self.patience)
+                raise self.unreachable(f"partition {place}, offset {at}: {why}")
 
 
 def waiting(folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]) -> Waiting | None:
@@ -175,7 +183,7 @@ def waiting(folder: Path | str, ledger: Path, source: Source, options: Mapping[s
         KafkaUnreachable: The broker does not answer, or has no such topic.
         OffsetsLost: What was to be read next is not in the topic any more.
     """
-    _, _, plan, mark = _look(folder, ledger, source, options)
+    _, _, plan, mark = _look(folder, ledger, source, options, LOOK_PATIENCE)
     return Waiting(plan.waiting, mark) if plan.read or plan.lost else None
 
 
@@ -188,7 +196,7 @@ def land_new(folder: Path | str, ledger: Path, source: Source, options: Mapping[
         KafkaUnreachable: The broker does not answer, or has no such topic; what landed before stays.
         OffsetsLost: Messages were removed before they were read.
     """
-    broker, topic_id, plan, _ = _look(folder, ledger, source, options)
+    broker, topic_id, plan, _ = _look(folder, ledger, source, options, PATIENCE)
     refuse_loss(broker.topic, plan.lost)
     if not plan.in_order:
         return
@@ -202,7 +210,7 @@ def land_new(folder: Path | str, ledger: Path, source: Source, options: Mapping[
 
 
 def _look(
-    folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]
+    folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any], patience: float
 ) -> tuple[_Broker, str, Plan, str]:
     assert source.kafka is not None
     try:
@@ -212,7 +220,7 @@ def _look(
             f"topic {source.kafka.name}: Kafka's client library is not installed. Nothing was read or "
             "written: pip install 'medallion-assets[kafka]', and run again."
         ) from error
-    broker = _Broker(source.kafka, options)
+    broker = _Broker(source.kafka, options, patience)
     topic_id, available = broker.described()
     in_ledger = _ranges(str(row["path"]) for row in ledgers.rows(ledger, "SELECT DISTINCT path FROM ledger"))
     root = str(folder)

@@ -9,6 +9,7 @@ import time
 
 import dagster as dg
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -401,11 +402,19 @@ def test_files_that_were_taken_out_of_the_landing_zone_do_not_land_again(broker,
 
 def test_a_broker_that_is_not_there_fails_the_run_in_words(lake, monkeypatch):
     pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
-    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 1.0)
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 0.3)
     gone = type("Gone", (), {"address": "127.0.0.1:1"})
     orders, *_ = pipeline_of(gone, "orders")
     with pytest.raises(KafkaUnreachable, match=r"127.0.0.1:1 cannot be read: .* nothing is lost"):
         take_arrivals(orders, lake)
+    # A sensor, which has a minute for all of its tables, asks less long than a run.
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 30.0)
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.LOOK_PATIENCE", 0.3)
+    with pytest.raises(KafkaUnreachable, match=r"127.0.0.1:1 cannot be read"):
+        waiting_offsets(orders, lake)
+    odd = Lake(lake.settings.model_copy(update={"kafka_conf": {"securty.protocol": SecretStr("SSL")}}))
+    with pytest.raises(KafkaUnreachable, match=r'No such configuration property: "securty.protocol"'):
+        take_arrivals(orders, odd)
     silent, *_ = pipeline_of(type("None_", (), {"address": ""}), "orders")
     with pytest.raises(KafkaUnreachable, match=r"bootstrap.servers in MEDALLION_KAFKA_CONF"):
         take_arrivals(silent, lake)
