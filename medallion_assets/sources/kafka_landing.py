@@ -101,7 +101,9 @@ class _Broker:
         name, admin = self.topic.name, None
         try:
             admin = AdminClient({k: v for k, v in self.client.items() if k not in OF_CONSUMERS})
-            found = admin.describe_topics(TopicCollection([name]), request_timeout=self.patience)[name].result()
+            found = admin.describe_topics(TopicCollection([name]), request_timeout=self.patience)[
+                name
+            ].result()
             places = [TopicPartition(name, partition.id) for partition in found.partitions]
 
             def ask(which: Any) -> dict[int, int]:
