@@ -89,14 +89,14 @@ class Broker:
         admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
         return name
 
-    def produce(self, topic: str, *values, partition: int = 0, key=None, headers=None) -> None:
+    def produce(self, topic: str, *values, partition: int = 0, key=None, headers=None, timestamp=0) -> None:
         """Send values, each a message; a dict as JSON."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.address, "log_level": 0})
         for value in values:
             whole = json.dumps(value).encode() if isinstance(value, dict) else value
-            producer.produce(topic, whole, key, partition, headers=headers)
+            producer.produce(topic, whole, key, partition, timestamp=timestamp, headers=headers)
         assert producer.flush(30) == 0
 
     def messages(self, topic: str):

@@ -40,6 +40,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType
 
 from medallion_assets import Pipeline, expect, stream
+from rates_of_cluster import RATE
 
 FOLDER = Path({folder!r})
 shop = Pipeline("shop")
@@ -54,7 +55,7 @@ def held_still():
 @F.udf(IntegerType())
 def doubled(total):
     held_still()
-    return 2 * total
+    return RATE * total
 
 
 @shop.bronze()

@@ -1,5 +1,6 @@
 """A Spark cluster has the rows of one machine, whoever dies; what it lacks is said before any write."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -67,6 +68,7 @@ def place(request, tmp_path):
 @pytest.mark.spark
 def test_a_worker_that_dies_in_the_midst_of_a_batch_changes_nothing(cluster, place, tmp_path):
     (tmp_path / "shop_of_cluster.py").write_text(PROJECT.format(folder=str(tmp_path)))
+    (tmp_path / "rates_of_cluster.py").write_text("RATE = 2\n")
     quick = OF_FEW_ROWS | {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     settings = {"MEDALLION_PIPELINES": "shop_of_cluster", "MEDALLION_PARSE_ON_EXECUTORS_BYTES": "0",
                 "MEDALLION_SPARK_CONF": json.dumps(quick)}  # fmt: skip
@@ -190,8 +192,13 @@ def test_the_package_and_the_project_are_shipped_without_their_caches(tmp_path, 
     for name in ("__init__.py", "rules.py", "__pycache__/rules.pyc"):
         (project / name).touch()
     monkeypatch.chdir(tmp_path)
+    for name in ("laces_beside", "polish_beside"):
+        (tmp_path / f"{name}.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("laces_beside")
     whole = clusters._shipped(Settings(pipelines="shoes.rules"), tmp_path)
     names = zipfile.ZipFile(whole).namelist()
+    assert {n for n in names if "beside" in n} == {"laces_beside.py"}
     assert {n for n in names if n.startswith("shoes")} == {"shoes/__init__.py", "shoes/rules.py"}
     assert "medallion_assets/sources/formats/text_files.py" in names
 

@@ -210,7 +210,7 @@ class Pipeline:
             one_each=tuple(rule for rule in of_sets if rule.judges_rows and rule.kind == "unique"),
             rows_out=rows_out, trigger=trigger, fresh_within=fresh_within,
         )  # fmt: skip
-        refuse_what_cannot_work(table, self.tables)
+        refuse_what_cannot_work(table, {other.key: other for other in declared_beside(table)})
         table = with_warnings(table)
         self.tables[table.key] = table
         DECLARED[self.name] = self.tables

@@ -22,7 +22,12 @@ UNMATCHED = ("", "keep", "quarantine", "retry")
 
 
 def refuse_what_cannot_work(table: Table, declared: Mapping[str, Table]) -> None:
-    """Raise a ``DeclarationError`` with file and line for the first rule the table breaks."""
+    """Raise a ``DeclarationError`` with file and line for the first rule the table breaks.
+
+    Args:
+        table: The table.
+        declared: The tables of every pipeline by their keys.
+    """
     for problem in (
         *_names(table, declared),
         *_reads(table),
@@ -109,13 +114,19 @@ def _reads(table: Table) -> list[str]:
 
 def _topic(table: Table, declared: Mapping[str, Table]) -> list[str]:
     """Return the tables that land a topic in the same folder: with two, a message could land twice."""
-    ours = table.source if table.source and table.source.kafka else None
+    folder = _folder_of_topic(table)
     return [
-        f"{other.key} lands a topic as the source {other.source.name!r} already: give this one another name"
+        f"{other.key} lands a topic in the same folder: give this source another name, or path, of its own"
         for other in declared.values()
-        if ours and other.key != table.key and other.source and other.source.kafka
-        if (other.source.name, other.source.path) == (ours.name, ours.path)
+        if folder and other.key != table.key and folder == _folder_of_topic(other)
     ]
+
+
+def _folder_of_topic(table: Table) -> tuple[str, str] | None:
+    if not table.source or not table.source.kafka:
+        return None
+    path = table.source.path.rstrip("/")
+    return ("", path) if path else (table.pipeline, table.source.name)
 
 
 def _stream(table: Table) -> list[str]:

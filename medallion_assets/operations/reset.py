@@ -47,7 +47,11 @@ def reset(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> VerbR
                 remove_tree(path)
     word = "would be" if request.dry_run else "were"
     words = f"{many(len(folders), 'folder')} {word} deleted, of {', '.join(t.key for t in reached)}"
-    words += "" if request.landing else "; landing files are kept, and the next run loads them again"
+    topics = [t.source.kafka.name for t in reached if t.source and t.source.kafka]
+    if not request.landing:
+        words += "; landing files are kept, and the next run loads them again"
+    elif topics:
+        words += f"; of the topic {', '.join(topics)} only what the broker still has can be loaded again"
     changes = "tables, quarantines, ledgers and checkpoints"
     return VerbResult(table.key, words, "", changes, downstream_of(table), True, details)
 

@@ -158,8 +158,9 @@ def offsets_conserved(table: Table, lake: Lake) -> Verdict:
         for row in ledgers.rows(lake.ledger(table), query)
     }
     words, numbers, is_whole = accounted({file: count for file, count in found.items() if file})
-    # What retention took is known and cannot come back: the tables downstream need not wait for it.
-    return Verdict(OFFSETS, is_whole and not numbers["offsets_lost"], not is_whole, words, numbers)
+    # What is gone from the broker is known and cannot come back: the tables downstream need not wait for it.
+    is_complete = not (numbers["offsets_lost"] or numbers["topics_before"])
+    return Verdict(OFFSETS, is_whole and is_complete, not is_whole, words, numbers)
 
 
 def _differences(columns: dict[str, int]) -> str:

@@ -20,7 +20,7 @@ from medallion_assets.declare.table import Table
 from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runtime.blame import blame
-from medallion_assets.session.cluster import ExecutorsUnfit, not_shared
+from medallion_assets.session.cluster import NOT_SHIPPED, ExecutorsUnfit, not_shared
 from medallion_assets.sources.errors import BatchRefused
 from medallion_assets.storage import StorageUnreachable, path_of
 from medallion_assets.storage.lease import LeaseLost, TableBusy
@@ -67,6 +67,9 @@ PASSING_WORDS = (
 )
 """Parts of errors that another attempt may get past: neither data nor code caused them."""
 
+
+WORKER_WORDS = ("PythonException", "PYTHON_EXCEPTION", "thrown from the Python worker")
+"""Parts of the sentence before the traceback of a Python worker."""
 
 KEPT_TRACES = 20
 LONGEST_CAUSE = 600
@@ -130,9 +133,10 @@ def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
     damaged = _table_named_in(cause, lake) if broken else None
     if damaged:
         return DamagedTable(damaged, RuntimeError(cause))
+    lacks = "ModuleNotFoundError: " in cause and not lake.settings.is_one_machine
     return RefreshFailed(
         f"{table.key}: {blame(table, error)} failed: {cause} The micro-batch was not committed and nothing "
-        "is lost: the next run takes the same rows again."
+        f"is lost: the next run takes the same rows again.{NOT_SHIPPED if lacks else ''}"
     )
 
 
@@ -190,7 +194,7 @@ def cause_of(error: BaseException) -> str:
     # A colon also begins the lines of a plan's tree, followed by blanks and marks.
     named = [line.removeprefix(": ") for line in lines if re.match(r": [\w\[]", line)]
     first = (java[-1:] or named[:1] or lines[:1] or [""])[0]
-    worker = _worker_error(lines) if "PythonException" in first or "PYTHON_EXCEPTION" in first else ""
+    worker = _worker_error(lines) if any(word in first for word in WORKER_WORDS) else ""
     text = re.sub(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?;?", "", worker or first)
     # The class Java gives an error says nothing that its message does not.
     text = re.sub(r"^[a-z]\w*(\.\w+)+: (?=\[)", "", " ".join(text.split()))

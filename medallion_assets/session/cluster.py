@@ -145,6 +145,14 @@ def require_shared(spark: SparkSession, folder: Path) -> None:
     _SHARED.add((app, folder))
 
 
+NOT_SHIPPED = (
+    " Executors get the package of MEDALLION_PIPELINES and what was imported from beside it when the session "
+    "started: name other modules in spark.submit.pyFiles (MEDALLION_SPARK_CONF), or install them for the "
+    "executors' Python."
+)
+"""What to do where an executor cannot import a module."""
+
+
 def not_shared(error: BaseException) -> ExecutorsUnfit | None:
     """Return the error to raise where an executor did not find a folder; None where another thing failed."""
     found = re.search(rf"(/[^\n]*)/{PROBE}", str(error))
@@ -182,12 +190,11 @@ def _asked(spark: SparkSession) -> list[tuple[list[str], str]]:
 
 
 def _shipped(settings: Settings, folder: Path) -> Path:
-    """Return a zip with this package and the project's."""
+    """Return a zip with this package, the project's, and the modules beside it that this process imported."""
     packages = {"medallion_assets": Path(__file__).parents[1]}
     name = re.split(r"[.:]", settings.pipelines)[0]
-    if name and name not in packages:
-        found = _package(name)
-        packages |= {name: found} if found else {}
+    if name and name not in packages and (found := _package(name)):
+        packages |= {name: found} | _imported_beside(found)
     target = folder / "medallion.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as whole:
         for package in packages.values():
@@ -208,6 +215,16 @@ def _package(name: str) -> Path | None:
     elif spec and spec.origin:
         candidates.insert(0, Path(spec.origin))
     return next((path for path in candidates if path.exists()), None)
+
+
+def _imported_beside(package: Path) -> dict[str, Path]:
+    """Return the modules and packages of a package's folder that were imported; none of installed ones."""
+    if package.parent.name in ("site-packages", "dist-packages"):
+        return {}
+    files = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    paths = [Path(file) for file in files if file and file.endswith(".py")]
+    found = [path.parent if path.name == "__init__.py" else path for path in paths]
+    return {path.stem: path for path in found if path.parent == package.parent}
 
 
 def _temporary() -> Path:

@@ -37,7 +37,7 @@ def plain_pieces(file: Entry, source: Source) -> Iterator[bytes]:
     """Return a file's records as UTF-8 lines, piece by piece, whatever it is wrapped in."""
     path = file.location
     if file.layout == MESSAGES:
-        yield from (messages.block + b"\n" for messages in message_blocks(path, file.path))
+        yield from (messages.lines + b"\n" for messages in message_blocks(path, file.path))
         return
     if file.layout == "lines" and file.size <= CHUNK and path.suffix not in SPARK_READS:
         # What thousands of small files are opened for is little beside their openings.

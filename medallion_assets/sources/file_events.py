@@ -51,7 +51,7 @@ def objects_of(body: str) -> list[str]:
     """Return the addresses of the objects that a message names, none for S3's test message.
 
     Args:
-        body: A notification of S3, as it is or in the envelope of an SNS topic.
+        body: A notification of S3, as it is or in the envelope of an SNS topic, or an event of EventBridge.
 
     Raises:
         ValueError: It is none.
@@ -62,15 +62,19 @@ def objects_of(body: str) -> list[str]:
             said = json.loads(said["Message"])
         if said.get("Event") == "s3:TestEvent":
             return []
-        return [_address(record["s3"]) for record in said["Records"]]
+        if said.get("source") == "aws.s3":
+            # EventBridge gives the key as it is.
+            return [_address(said["detail"], said["detail"]["object"]["key"])]
+        # S3 encodes keys as in a form; one that is no UTF-8 is no key of it.
+        named = [record["s3"] for record in said["Records"]]
+        return [_address(each, unquote_plus(each["object"]["key"], errors="strict")) for each in named]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"no notification of S3: {type(error).__name__}: {first_line(error)}") from error
 
 
-def _address(said: dict[str, Any]) -> str:
-    # Keys come encoded as in a form; one that is no UTF-8 is no key of S3.
-    bucket, key = said["bucket"]["name"], unquote_plus(said["object"]["key"], errors="strict")
-    if not (isinstance(bucket, str) and bucket and key):
+def _address(said: dict[str, Any], key: Any) -> str:
+    bucket = said["bucket"]["name"]
+    if not (isinstance(bucket, str) and isinstance(key, str) and bucket and key):
         raise ValueError("its bucket or key is empty or no text")
     return f"s3://{bucket}/{key}"
 

@@ -122,7 +122,7 @@ def positions(landed: Iterable[Landed]) -> dict[int, int]:
                 f"topic {file.topic}: partition {partition} was landed up to offset {at[partition]}, and the "
                 f"next file, {file.path}, begins at {start}. Nothing was read and nothing is lost in the "
                 "topic: files were removed from the landing zone or copied into it by hand; put it back as "
-                "it was, or run `medallion reset --landing` on the table and load the topic again."
+                "it was, or run `medallion reset --landing` on the table and load what the topic still has."
             )
         at[partition] = end
     return at
@@ -134,15 +134,26 @@ class Plan(NamedTuple):
     Attributes:
         read: One range for each partition with news; an empty one marks where a new partition begins.
         lost: Ranges below those.
+        begins: Where the partitions of a first run begin, as empty ranges.
     """
 
     read: list[OffsetRange]
     lost: list[OffsetRange]
+    begins: list[OffsetRange]
 
     @property
     def waiting(self) -> int:
         """The offsets that were not taken yet, those that are lost with them."""
         return sum(end - start for _, start, end in (*self.read, *self.lost))
+
+    @property
+    def in_order(self) -> list[OffsetRange]:
+        """The ranges in the order that lets a death in between be told from partitions that were added.
+
+        Where a first run begins is written for the highest partition first, and all else for the lowest: a
+        partition below one that landed was there at the first run, one above was added since.
+        """
+        return sorted(self.begins, reverse=True) + sorted([*self.lost, *self.read])
 
 
 def planned(
@@ -159,16 +170,21 @@ def planned(
     Raises:
         OffsetsLost: A partition ends before its position, or is gone: its offsets name other messages now.
     """
-    plan = Plan([], [])
+    plan, highest = Plan([], [], []), max(position, default=-1)
     for partition, (begin, end) in sorted(available.items()):
         first = end if topic.starting_offsets == "latest" else begin
         # A partition that was added since is read from its first message, whatever the first run did.
-        at = position.get(partition, first if is_first else 0)
+        is_of_first_run = partition not in position and (is_first or partition < highest)
+        at = position.get(partition, first if is_of_first_run else 0)
         if at > end:
             raise _other_messages(topic, partition, at, end)
         if at < begin:
             plan.lost.append(OffsetRange(partition, at, begin))
-        if max(at, begin) < end or partition not in position:
+        if is_of_first_run and len(available) > 1 and first:
+            plan.begins.append(OffsetRange(partition, first, first))
+        elif partition not in position and at >= end:
+            plan.read.append(OffsetRange(partition, end, end))
+        if max(at, begin) < end:
             plan.read.append(OffsetRange(partition, max(at, begin), end))
     for partition in sorted(position.keys() - available.keys()):
         raise _other_messages(topic, partition, position[partition], 0)
@@ -179,8 +195,7 @@ def _other_messages(topic: Topic, partition: int, at: int, end: int) -> OffsetsL
     return OffsetsLost(
         f"topic {topic.name}: partition {partition} was landed up to offset {at}, and the topic has it only "
         f"up to {end}: the broker lost messages, and will give their offsets to others. Nothing was read or "
-        "written, and what was landed stays: declare the topic as a source of another name, which reads it "
-        "from the start, or run `medallion reset` on the table."
+        "written, and what was landed stays: declare the topic as a source of another name, for a new table."
     )
 
 
@@ -200,6 +215,34 @@ def refuse_loss(topic: Topic, lost: Iterable[OffsetRange]) -> None:
         "them from a copy of the topic if there is one. To go on without them declare "
         "fail_on_data_loss=False, and the next run records them as lost and reads what follows."
     )
+
+
+def refuse_unread(
+    topic: Topic, landed: Iterable[Landed], ledger: set[Landed], available: Mapping[int, tuple[int, int]]
+) -> None:
+    """Raise where a ledger that was begun anew finds only the later of the files that landed.
+
+    Args:
+        topic: Says where the first run begins.
+        landed: The ranges of the topic that landed.
+        ledger: Those that the ledger knows.
+        available: By partition, the first offset there is, and the one after the last.
+
+    Raises:
+        OffsetsLost: The topic has messages before those of the files.
+    """
+    if topic.starting_offsets != "earliest" or ledger:
+        return
+    for partition, (begin, _) in available.items():
+        start = min((file.range.start for file in landed if file.range.partition == partition), default=0)
+        if begin < start:
+            raise OffsetsLost(
+                f"topic {topic.name}: the landing zone has partition {partition} from offset {start} on, the "
+                f"topic from {begin}, and the file ledger is new: a load would leave "
+                f"{OffsetRange(partition, begin, start)} out, whose files were removed, as by clean_source. "
+                "Nothing was read or written: put the files back, or run `medallion reset --landing` on the "
+                "table and load what the topic still has."
+            )
 
 
 def of_topic(landed: Iterable[Landed], topic: Topic, topic_id: str) -> list[Landed]:
@@ -222,17 +265,20 @@ def of_topic(landed: Iterable[Landed], topic: Topic, topic_id: str) -> list[Land
     return ours
 
 
-def accounted(landed: Mapping[Landed, int]) -> tuple[str, dict[str, int], bool]:
+def accounted(landed: dict[Landed, int]) -> tuple[str, dict[str, int], bool]:
     """Return what was taken of a topic, in words and numbers, and whether its ranges join without a gap.
 
     Args:
-        landed: The ranges in the ledger, each with its messages.
+        landed: The ranges in the ledger, each with its messages, as they came.
     """
     words: list[str] = []
     numbers = {"offsets": 0, "messages": 0, "offsets_without_message": 0, "offsets_lost": 0}
+    # The newest first: a declaration may come back to a topic.
+    topics = [*dict.fromkeys((file.topic, file.topic_id) for file in reversed(landed))]
+    numbers["topics_before"] = len(topics[1:])
     is_whole = True
-    for topic_id in dict.fromkeys(file.topic_id for file in landed):
-        files = [file for file in landed if file.topic_id == topic_id]
+    for topic in topics:
+        files = [file for file in landed if (file.topic, file.topic_id) == topic]
         try:
             positions(files)
         except OffsetsLost as gap:
@@ -245,6 +291,8 @@ def accounted(landed: Mapping[Landed, int]) -> tuple[str, dict[str, int], bool]:
         numbers["offsets_lost" if file.lost else "offsets_without_message"] += offsets - messages
     lost = [str(file.range) for file in landed if file.lost]
     words += [f"removed from the topic before they were read: {'; '.join(lost)}"] if lost else []
+    before = [f"{name} ({topic_id})" for name, topic_id in topics[1:]]
+    words += [f"what {', '.join(before)} had beyond its last landing was not read"] if before else []
     words.append(
         f"{numbers['offsets']} offsets taken, {numbers['messages']} of them messages; "
         f"{numbers['offsets_without_message']} have none (ends of transactions, aborted or compacted)"

@@ -6,10 +6,11 @@ between leaves nothing that lands twice.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +28,30 @@ from medallion_assets.sources.kafka import (
     planned,
     positions,
     refuse_loss,
+    refuse_unread,
 )
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
 from medallion_assets.storage import storage_of
 
-MOST_BYTES, MOST_MESSAGES = 64 << 20, 200_000
+MOST_BYTES, MOST_MESSAGES = 32 << 20, 200_000
 """Values and messages of a landing file, which are in memory while it is written."""
 
-AT_ONCE = 10_000
-PATIENCE = 30.0
-"""Seconds without an answer of the broker after which a run fails."""
+AT_ONCE, AT_ONCE_BYTES = 10_000, 8 << 20
+"""Messages that the client is asked for at once, and about the bytes of their values."""
 
-TIMED_OUT = "no answer within 30 seconds"
+BUFFERED_KBYTES = 16 << 10
+"""What the client holds of messages that were not asked for yet."""
+
+OF_CONSUMERS = ("group.id", "queued.max.messages.kbytes")
+PATIENCE, LOOK_PATIENCE = 30.0, 5.0
+"""Seconds without an answer of the broker after which a run fails, and a look that writes nothing.
+
+A sensor has a minute for all of its tables, those with files among them.
+"""
+
+_HEADERS = methodcaller("headers")
+TIMED_OUT = "no answer within {:.0f} seconds"
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,7 @@ class _Broker:
 
     topic: Topic
     options: Mapping[str, Any]
+    patience: float
     said: str = ""
     client: dict[str, Any] = field(init=False)
 
@@ -64,6 +77,7 @@ class _Broker:
         self.client = {
             "group.id": "medallion",
             "log_level": 0,
+            "queued.max.messages.kbytes": BUFFERED_KBYTES,
             "error_cb": self._hear,
             **self.options,
         } | servers
@@ -84,22 +98,27 @@ class _Broker:
         from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec
 
-        name = self.topic.name
+        name, admin = self.topic.name, None
         try:
-            admin = AdminClient({k: v for k, v in self.client.items() if k != "group.id"})
-            found = admin.describe_topics(TopicCollection([name]), request_timeout=PATIENCE)[name].result()
+            admin = AdminClient({k: v for k, v in self.client.items() if k not in OF_CONSUMERS})
+            found = admin.describe_topics(TopicCollection([name]), request_timeout=self.patience)[
+                name
+            ].result()
             places = [TopicPartition(name, partition.id) for partition in found.partitions]
 
             def ask(which: Any) -> dict[int, int]:
                 answers = admin.list_offsets(
                     dict.fromkeys(places, which),
                     isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=PATIENCE,
+                    request_timeout=self.patience,
                 )
                 return {place.partition: answer.result().offset for place, answer in answers.items()}
 
             ends, begins = ask(OffsetSpec.latest()), ask(OffsetSpec.earliest())
         except KafkaException as error:
+            # What went wrong with the connection is heard only now.
+            if admin:
+                admin.poll(0)
             raise self.unreachable(error.args[0].str()) from error
         # As Kafka's own tools write it; the client uses + and /.
         topic_id = str(found.topic_id).translate(str.maketrans("+/", "-_", "="))
@@ -139,10 +158,10 @@ class _Broker:
 
         place, at, end = wanted
         consumer.assign([TopicPartition(self.topic.name, place, at)])
-        heard = time.monotonic()
+        heard, asked = time.monotonic(), 100
         while at < end:
             found = []
-            for message in consumer.consume(min(AT_ONCE, end - at), 0.5):
+            for message in consumer.consume(min(asked, end - at), 0.5):
                 error, heard = message.error(), time.monotonic()
                 if error and error.code() != KafkaError._PARTITION_EOF:
                     raise self.unreachable(error.str())
@@ -150,9 +169,13 @@ class _Broker:
                 at = max(at, message.offset() + (0 if error else 1))
                 if not error and message.offset() < end:
                     found.append(message)
+            if found:
+                size = sum(len(message) + 1 for message in found)
+                asked = max(1, min(AT_ONCE, AT_ONCE_BYTES * len(found) // size))
             yield found
-            if time.monotonic() - heard > PATIENCE:
-                raise self.unreachable(f"partition {place}, offset {at}: {TIMED_OUT}")
+            if time.monotonic() - heard > self.patience:
+                why = TIMED_OUT.format(self.patience)
+                raise self.unreachable(f"partition {place}, offset {at}: {why}")
 
 
 def waiting(folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]) -> Waiting | None:
@@ -162,7 +185,7 @@ def waiting(folder: Path | str, ledger: Path, source: Source, options: Mapping[s
         KafkaUnreachable: The broker does not answer, or has no such topic.
         OffsetsLost: What was to be read next is not in the topic any more.
     """
-    _, _, plan, mark = _look(folder, ledger, source, options)
+    _, _, plan, mark = _look(folder, ledger, source, options, LOOK_PATIENCE)
     return Waiting(plan.waiting, mark) if plan.read or plan.lost else None
 
 
@@ -175,20 +198,21 @@ def land_new(folder: Path | str, ledger: Path, source: Source, options: Mapping[
         KafkaUnreachable: The broker does not answer, or has no such topic; what landed before stays.
         OffsetsLost: Messages were removed before they were read.
     """
-    broker, topic_id, plan, _ = _look(folder, ledger, source, options)
+    broker, topic_id, plan, _ = _look(folder, ledger, source, options, PATIENCE)
     refuse_loss(broker.topic, plan.lost)
-    for lost in plan.lost:
-        _create(folder, Landed(broker.topic.name, topic_id, lost, True), [])
-    if not plan.read:
+    if not plan.in_order:
         return
     with broker.reader() as messages:
-        for wanted in plan.read:
-            for part, rows in _parts(wanted, messages(wanted)):
-                _create(folder, Landed(broker.topic.name, topic_id, part), rows)
+        for wanted in plan.in_order:
+            is_lost = wanted in plan.lost
+            # An empty range has no message to wait for.
+            found = iter(()) if is_lost or wanted.start == wanted.end else messages(wanted)
+            for part, rows, size in _parts(wanted, found):
+                _create(folder, Landed(broker.topic.name, topic_id, part, is_lost), encoded(rows, size))
 
 
 def _look(
-    folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any]
+    folder: Path | str, ledger: Path, source: Source, options: Mapping[str, Any], patience: float
 ) -> tuple[_Broker, str, Plan, str]:
     assert source.kafka is not None
     try:
@@ -198,26 +222,28 @@ def _look(
             f"topic {source.kafka.name}: Kafka's client library is not installed. Nothing was read or "
             "written: pip install 'medallion-assets[kafka]', and run again."
         ) from error
-    broker = _Broker(source.kafka, options)
+    broker = _Broker(source.kafka, options, patience)
     topic_id, available = broker.described()
-    landed = _landed(folder, ledger)
+    in_ledger = _ranges(str(row["path"]) for row in ledgers.rows(ledger, "SELECT DISTINCT path FROM ledger"))
+    root = str(folder)
+    landed = in_ledger | _ranges(file.path.removeprefix(f"{root}/") for file in entries(folder, True))
     ours = of_topic(landed, source.kafka, topic_id)
+    refuse_unread(source.kafka, ours, in_ledger, available)
     plan = planned(positions(ours), available, source.kafka, not landed)
     return broker, topic_id, plan, f"{topic_id} {plan}"
 
 
-def _landed(folder: Path | str, ledger: Path) -> set[Landed]:
-    """Return the ranges that landed: those of the landing zone, and those that were taken out of it."""
-    names = {str(row["path"]) for row in ledgers.rows(ledger, "SELECT DISTINCT path FROM ledger")}
-    root = str(folder)
-    names |= {file.path.removeprefix(f"{root}/") for file in entries(folder, True)}
+def _ranges(names: Iterable[str]) -> set[Landed]:
     return {found for name in names if (found := landed_of(name))}
 
 
 def _parts(
     wanted: OffsetRange, messages: Iterator[list[Any]]
-) -> Iterator[tuple[OffsetRange, list[tuple[Any, ...]]]]:
+) -> Iterator[tuple[OffsetRange, list[tuple[Any, ...]], int]]:
     """Return the messages of a range in parts of bounded size, whose ranges join without a gap.
+
+    Returns:
+        Each part's range, its messages, and about their bytes.
 
     Raises:
         OffsetsLost: The broker gave a message twice, or of another place.
@@ -234,22 +260,28 @@ def _parts(
                 "nothing is lost, and the next run goes on behind it."
             )
         kind, at = message.timestamp()
-        rows.append((offset, at if kind else None, key, _headers(message), value))
+        rows.append((offset, at if kind else None, key, headers_of(message), value))
         size, last = size + len(value or b"") + len(key or b""), offset
         if size >= MOST_BYTES or len(rows) >= MOST_MESSAGES:
-            yield OffsetRange(partition, start, offset + 1), rows
+            yield OffsetRange(partition, start, offset + 1), rows, size
             start, rows, size = offset + 1, [], 0
     if start < end or wanted.start == end:
-        yield OffsetRange(partition, start, end), rows
+        yield OffsetRange(partition, start, end), rows, size
 
 
-def _headers(message: Any) -> list[dict[str, Any]]:
-    return [{"key": key, "value": value} for key, value in message.headers() or ()]
+def headers_of(message: Any) -> list[dict[str, Any]] | None:
+    """Return a message's headers, None where the client cannot give them: a key is no UTF-8."""
+    # The client returns a broken list with its error set, which a call in Python's own fast path does not
+    # look at: the process would end by a segmentation fault.
+    try:
+        return [{"key": key, "value": value} for key, value in _HEADERS(message) or ()]
+    except (SystemError, UnicodeDecodeError):
+        return None
 
 
-def _create(folder: Path | str, landed: Landed, rows: list[tuple[Any, ...]]) -> None:
+def _create(folder: Path | str, landed: Landed, content: bytes) -> None:
     path = f"{str(folder).rstrip('/')}/{landed.path}"
-    if not storage_of(path).create(path, encoded(rows).to_pybytes()):
+    if not storage_of(path).create(path, content):
         raise OffsetsLost(
             f"topic {landed.topic}: {landed.path} is in the landing zone already, and no run of this table "
             "wrote it. Nothing was overwritten: two tables land this topic in one folder; give each a source "

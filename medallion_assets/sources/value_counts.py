@@ -77,7 +77,8 @@ def count_values(file: Entry, source: Source) -> ValueCounts:
         return ValueCounts(reason=NOT_COUNTED[source.format])
     if source.format == "text":
         blocks = message_blocks(file.location, file.path) if source.kafka else ()
-        without = sum(messages.table["value"].null_count for messages in blocks)
+        # A refused message is one value in the quarantine, though it be a tombstone.
+        without = sum(m.values[n] is None and n not in m.refused for m in blocks for n in range(len(m)))
         return ValueCounts(Counter({"value": file.records - without}))
     if source.format == "json":
         values, repeated = json_values(plain_pieces(file, source))

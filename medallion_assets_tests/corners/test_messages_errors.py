@@ -5,14 +5,16 @@ import re
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare import Pipeline, expect, keep_changes, static, stream, unique
 from medallion_assets.declare.errors import ExpectationFailed
+from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import Outcome, run_tables
-from medallion_assets.runtime.failures import KEPT_TRACES, cause_of, failure_text, passes_by_itself
+from medallion_assets.runtime.failures import KEPT_TRACES, cause_of, explained, failure_text, passes_by_itself
 from medallion_assets.sources.errors import BatchRefused, first_line
-from medallion_assets_tests.shop import chain, json_lines
+from medallion_assets_tests.shop import chain, json_lines, orders_of
 
 HERE = __file__
 
@@ -143,6 +145,26 @@ def test_a_cause_is_a_sentence_without_stack_class_or_state_code():
         "malformed. SQLSTATE: 22018\n\tat org.apache.More.code(More.scala:2)"
     )
     assert cause_of(java) == "[CAST_INVALID_INPUT] The value 'x' is malformed."
+
+
+WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "./medallion.zip/mart/tables.py", line 6, in <module>
+    import rates
+ModuleNotFoundError: No module named 'rates'
+"""
+
+
+@pytest.mark.parametrize(
+    ("master", "advised"), [("spark://h:7077", True), ("local[2]", False)], ids=["cluster", "local"]
+)
+def test_what_a_python_worker_raised_is_the_cause_and_a_cluster_is_told_how_modules_get_there(
+    lake, master, advised
+):
+    there = Lake(lake.settings.model_copy(update={"spark_master": master}))
+    words = str(explained(orders_of(Pipeline("shop")), there, PythonException(WORKER)))
+    assert "medallion.zip/mart/tables.py:6) failed: ModuleNotFoundError: No module named 'rates'." in words
+    assert ("name other modules in spark.submit.pyFiles" in words) == advised
 
 
 WRONG = {

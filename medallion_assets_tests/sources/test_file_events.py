@@ -191,6 +191,17 @@ def test_the_test_message_and_an_sns_envelope_are_understood():
     assert objects_of(json.dumps({"Type": "Notification", "Message": inner})) == ["s3://b/a b+c/é.json"]
 
 
+def test_an_event_of_eventbridge_names_its_object_by_the_key_as_it_is():
+    detail = {"bucket": {"name": "b"}, "object": {"key": "a b+%20/é.json", "size": 8}}
+    said = {"version": "0", "source": "aws.s3", "detail-type": "Object Created", "detail": detail}
+    in_sns = json.dumps({"Type": "Notification", "Message": json.dumps(said)})
+    for body in (json.dumps(said), in_sns):
+        assert objects_of(body) == ["s3://b/a b+%20/é.json"]
+    for wrong in ({}, {"bucket": {"name": "b"}, "object": {"key": 1}}):
+        with pytest.raises(ValueError, match="no notification of S3"):
+            objects_of(json.dumps({**said, "detail": wrong}))
+
+
 def test_a_message_of_a_file_that_waits_to_settle_stays_in_the_queue(tmp_path, queue):
     world = World(tmp_path, queue)
     world.put("a.json")
@@ -248,6 +259,9 @@ def test_events_are_refused_by_name_where_they_cannot_be(tmp_path, drop, lake):
         @shop.bronze()
         def others(files=shop.landing("others", format="json", file_events="https://sqs/1/q")):  # noqa: B008
             return files
+
+    with pytest.raises(DeclarationError, match="is that of shop/bronze/orders"):
+        orders_of(Pipeline("second_shop"), file_events="https://sqs/1/q")
 
 
 @pytest.fixture

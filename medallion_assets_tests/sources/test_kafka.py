@@ -9,6 +9,7 @@ import time
 
 import dagster as dg
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -23,6 +24,7 @@ from medallion_assets.quality.verdicts import offsets_conserved
 from medallion_assets.runs.run import refresh
 from medallion_assets.settings import Settings
 from medallion_assets.sources.kafka import KafkaUnreachable, OffsetsLost, landed_of
+from medallion_assets.storage.locations import LOCAL
 from medallion_assets_tests.broker import Broker
 
 
@@ -101,15 +103,18 @@ def test_values_that_are_no_rows_are_quarantined_with_topic_partition_and_offset
     orders, *_ = pipeline_of(broker, topic)
     values = [b'{"id": 1', b"\xff\xfe", b"", b" \n", b"[1]", b'{"id": "x\ny"}', b'{"id": "no number"}']
     broker.produce(topic, None, b'{"id":\r\n 7}', *values, {"id": 8}, key=b"k")
+    # A producer that gives nanoseconds for milliseconds.
+    broker.produce(topic, {"id": 9}, timestamp=1_700_000_000_000_000_000)
     (done,) = refreshed(orders)
-    assert (done.total("written"), done.total("quarantined")) == (3, len(values))
+    assert (done.total("written"), done.total("quarantined")) == (3, len(values) + 1)
     tombstone, spread, last = rows_of(orders, lake)
     assert tombstone["_tombstone"]
     assert tombstone["id"] is None
     assert tombstone["_key"] == b"k"
     assert (spread["id"], spread["_offset"], last["id"], last["_offset"]) == (7, 1, 8, 9)
     held = log.rows(lake.quarantine(orders), "SELECT * FROM t ORDER BY position")
-    assert [entry["position"] for entry in held] == [f"offset {n}" for n in range(2, 9)]
+    assert [entry["position"] for entry in held] == [f"offset {n}" for n in (10, *range(2, 9))]
+    assert "1700000000000000000 ms since 1970" in held.pop(0)["rules"][0]
     assert {entry["source_file"].split("/")[0] for entry in held} == {f"topic={topic}"}
     assert {entry["source_file"].split("/")[1] for entry in held} == {"partition=0"}
     assert held[0]["row"] == '{"id": 1'
@@ -122,8 +127,12 @@ def test_a_mended_message_is_replayed_as_the_message_it_was(broker, lake, spark,
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic)
     broker.produce(topic, {"id": 1}, b'{"id": 2', key=b"k2", headers=[("h", b"v")])
+    broker.produce(topic, {"id": 3}, timestamp=1_700_000_000_000_000)
     refreshed(orders)
-    VERBS["replay"](orders, lake, lambda: spark, VerbRequest(fix="row = concat(row, '}')"))
+    fix = "row = concat(row, if(row LIKE '%}', '', '}'))"
+    VERBS["replay"](orders, lake, lambda: spark, VerbRequest(fix=fix))
+    (late,) = rows_of(orders, lake, where="id = 3")
+    assert (late["_offset"], late["_timestamp"]) == (2, None)
     (row,) = rows_of(orders, lake, where="id = 2")
     assert (row["_topic"], row["_partition"], row["_offset"], row["_key"]) == (topic, 0, 1, b"k2")
     assert row["_headers"][0]["key"] == "h"
@@ -159,13 +168,15 @@ def test_values_that_are_no_json_are_taken_as_strings_or_bytes(broker, lake, ref
     topic = broker.topic()
     orders, *_ = pipeline_of(broker, topic, format=value_format, schema=None)
     broker.produce(topic, b"two\nlines", b"", None, b"\xff")
+    broker.produce(topic, b"late", None, timestamp=1_700_000_000_000_000)
     (done,) = refreshed(orders)
     found = [(row["value"], row["_tombstone"]) for row in rows_of(orders, lake)]
     if value_format == "binaryFile":
         assert found == [(b"two\nlines", False), (b"", False), (None, True), (b"\xff", False)]
+        assert done.total("quarantined") == 2
     else:
         assert found == [("two\nlines", False), ("", False), (None, True)]
-        assert done.total("quarantined") == 1
+        assert done.total("quarantined") == 3
 
 
 @pytest.mark.spark
@@ -299,6 +310,37 @@ def test_a_topic_that_was_deleted_and_made_again_is_refused_by_name(broker, lake
         taken(orders, lake)
     allowed, *_ = pipeline_of(broker, topic, starting_offsets="latest", fail_on_data_loss=False)
     assert sorted(taken(allowed, lake)) == [(0, 0, 0), (0, 0, 2), (0, 0, 3)]
+    verdict = offsets_conserved(allowed, lake)
+    assert (verdict.passed, verdict.blocking) == (False, False)
+    assert "had beyond its last landing was not read" in verdict.words
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest"])
+def test_a_first_run_that_dies_between_two_partitions_began_for_all_of_them(
+    broker, lake, monkeypatch, starting
+):
+    topic = broker.topic(3)
+    orders, *_ = pipeline_of(broker, topic, starting_offsets=starting)
+    for partition in range(3):
+        broker.produce(topic, b"{}", b"{}", partition=partition)
+        broker.delete_before(topic, 1, partition)
+    create = type(LOCAL).create
+    for dies_at in (2, 0):
+        left = iter(range(dies_at))
+
+        def dies(*given, left=left):
+            return create(*given) if next(left, None) is not None else 1 / 0
+
+        monkeypatch.setattr(type(LOCAL), "create", dies)
+        with pytest.raises(ZeroDivisionError):
+            take_arrivals(orders, lake)
+    monkeypatch.undo()
+    broker.produce(topic, b"{}", partition=2)
+    first = {"earliest": 1, "latest": 2}[starting]
+    found = taken(orders, lake)
+    assert [min(start for p, start, _ in found if p == partition) for partition in range(3)] == [first] * 3
+    assert max(end for *_, end in found) == 3
+    assert offsets_conserved(orders, lake).passed
 
 
 def test_ends_of_transactions_and_aborted_messages_are_offsets_without_a_message(broker, lake):
@@ -360,11 +402,19 @@ def test_files_that_were_taken_out_of_the_landing_zone_do_not_land_again(broker,
 
 def test_a_broker_that_is_not_there_fails_the_run_in_words(lake, monkeypatch):
     pytest.importorskip("confluent_kafka", reason="the extra kafka is not installed")
-    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 1.0)
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 0.3)
     gone = type("Gone", (), {"address": "127.0.0.1:1"})
     orders, *_ = pipeline_of(gone, "orders")
     with pytest.raises(KafkaUnreachable, match=r"127.0.0.1:1 cannot be read: .* nothing is lost"):
         take_arrivals(orders, lake)
+    # A sensor, which has a minute for all of its tables, asks less long than a run.
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.PATIENCE", 30.0)
+    monkeypatch.setattr("medallion_assets.sources.kafka_landing.LOOK_PATIENCE", 0.3)
+    with pytest.raises(KafkaUnreachable, match=r"127.0.0.1:1 cannot be read"):
+        waiting_offsets(orders, lake)
+    odd = Lake(lake.settings.model_copy(update={"kafka_conf": {"securty.protocol": SecretStr("SSL")}}))
+    with pytest.raises(KafkaUnreachable, match=r'No such configuration property: "securty.protocol"'):
+        take_arrivals(orders, odd)
     silent, *_ = pipeline_of(type("None_", (), {"address": ""}), "orders")
     with pytest.raises(KafkaUnreachable, match=r"bootstrap.servers in MEDALLION_KAFKA_CONF"):
         take_arrivals(silent, lake)

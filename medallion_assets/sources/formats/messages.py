@@ -22,6 +22,11 @@ MESSAGES = "messages"
 """The layout of such a file in the ledger."""
 
 NO_MESSAGE = "an empty value"
+NO_HEADERS = "its headers cannot be read: a key of them is not UTF-8"
+NO_TIME = "its time is not in the years 1 to 9999: {} ms since 1970"
+FIRST_TIME, LAST_TIME = -62_135_596_800_000, 253_402_300_799_999
+"""Times of Python and of SQL, in milliseconds since 1970."""
+
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 STORED = pa.schema([
     ("offset", pa.int64()), ("timestamp", pa.timestamp("ms", "UTC")), ("key", pa.binary()),
@@ -47,17 +52,21 @@ NO_LINE = b"?"
 """In the place of a value that is no record: a blank line would be none."""
 
 
-def encoded(rows: Sequence[tuple[Any, ...]]) -> pa.Buffer:
-    """Return messages, in the columns of ``STORED``, as a Parquet file."""
-    columns = zip(*rows, strict=True) if rows else ((),) * len(STORED)
-    table = pa.table(
-        [pa.array(list(column), field.type) for column, field in zip(columns, STORED, strict=True)],
-        schema=STORED,
-    )
+def encoded(rows: Sequence[tuple[Any, ...]], size: int) -> bytes:
+    """Return messages, in the columns of ``STORED``, as a Parquet file.
+
+    Args:
+        rows: The messages.
+        size: About the bytes of their values.
+    """
     sink = pa.BufferOutputStream()
-    group = max(1, len(rows) * BLOCK // max(1, table.nbytes))
-    pq.write_table(table, sink, row_group_size=group, compression="zstd", use_dictionary=False)
-    return sink.getvalue()
+    many = max(1, len(rows) * BLOCK // max(1, size))
+    with pq.ParquetWriter(sink, STORED, compression="zstd", use_dictionary=False) as writer:
+        for start in range(0, len(rows), many):
+            columns = zip(*rows[start : start + many], strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, STORED, strict=True)]
+            writer.write_table(pa.table(arrays, schema=STORED))
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def message_contents(path: Path) -> Contents:
@@ -81,12 +90,27 @@ class Messages(Sequence[CutRecord]):
         """Return a message's value as it is, and why it is no record where its line does not say so."""
         value = self.values[number] or b""
         text = value.decode("utf-8", "surrogateescape")
-        return CutRecord(text, text, _line_of(self.values[number])[1])
+        return CutRecord(text, text, self.refused.get(number) or _line_of(self.values[number])[1])
+
+    @cached_property
+    def refused(self) -> dict[int, str]:
+        """Why messages have provenance that no row can hold, by their number."""
+        times = self.table["timestamp"].cast(pa.int64())
+        is_odd = pc.or_kleene(pc.less(times, FIRST_TIME), pc.greater(times, LAST_TIME))
+        odd = pc.indices_nonzero(is_odd).to_pylist()
+        without = pc.indices_nonzero(pc.is_null(self.table["headers"])).to_pylist()
+        return {number: NO_TIME.format(times[number]) for number in odd} | dict.fromkeys(without, NO_HEADERS)
+
+    @property
+    def lines(self) -> bytes:
+        """The values as JSON, one to a line; a message without a value is an object without a field."""
+        return b"\n".join(_line_of(value)[0] for value in self.values)
 
     @cached_property
     def block(self) -> bytes:
-        """The values as JSON, one to a line; a message without a value is an object without a field."""
-        return b"\n".join(_line_of(value)[0] for value in self.values)
+        """The lines to parse: those of refused messages are no records."""
+        refused, values = self.refused, enumerate(self.values)
+        return b"\n".join(NO_LINE if number in refused else _line_of(value)[0] for number, value in values)
 
     def places(self, numbers: Sequence[int]) -> list[str]:
         """Return where messages are in their partition."""
@@ -102,7 +126,7 @@ class Messages(Sequence[CutRecord]):
             pa.array([topic] * size, pa.string()),
             pa.array([place.partition if place else None] * size, pa.int32()),
             taken["offset"],
-            taken["timestamp"].cast(pa.timestamp("us", "UTC")),
+            _times(taken["timestamp"]).cast(pa.timestamp("us", "UTC")),
             taken["key"],
             taken["headers"],
             pc.is_null(taken["value"]),
@@ -110,6 +134,13 @@ class Messages(Sequence[CutRecord]):
         for name, column in zip(COLUMNS.names, columns, strict=True):
             rows = rows.append_column(name, column)
         return rows
+
+
+def _times(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times that a row can hold, NULL for the others."""
+    number = times.cast(pa.int64())
+    fits = pc.and_kleene(pc.greater_equal(number, FIRST_TIME), pc.less_equal(number, LAST_TIME))
+    return pc.if_else(fits, times, pa.scalar(None, times.type))
 
 
 def _line_of(value: bytes | None) -> tuple[bytes, str]:
@@ -138,5 +169,7 @@ def message_blocks(path: Path, name: str) -> Iterator[Messages]:
 def provenance(file: Any, offsets: Sequence[int]) -> list[tuple[Any, ...]]:
     """Return offset, timestamp, key, headers and whether it is a tombstone, of messages of a file."""
     table = pq.read_table(file, filters=pc.field("offset").isin(list(offsets)))
+    place = table.schema.get_field_index("timestamp")
+    table = table.set_column(place, "timestamp", _times(table["timestamp"]))
     columns = [table[name].to_pylist() for name in ("offset", "timestamp", "key", "headers", "value")]
     return [(*row[:4], row[4] is None) for row in zip(*columns, strict=True)]

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from medallion_assets.session.cluster import on_executors, unseen
 from medallion_assets.settings import current_settings
@@ -41,6 +41,9 @@ from medallion_assets.storage import ObjectPath, is_still
 
 TEXT = StructType([StructField("value", StringType())])
 """Spark's own column for text; it never changes."""
+
+BINARY = StructType([StructField("value", BinaryType())])
+"""The column of a message's bytes."""
 
 
 def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source, folder: Path) -> ParsedFiles:
@@ -81,21 +84,18 @@ def parse_text_files(files: Sequence[Entry], schema: StructType, source: Source,
 def _values(source: Source, file: Entry, block: bytes, _: int, messages: Sequence[CutRecord]) -> Parsed:
     """Return messages with their value as it is; as text, those that are UTF-8."""
     assert isinstance(messages, Messages)
-    every = range(len(messages))
-    if source.format == "binaryFile":
-        rows = pa.table({"value": messages.table["value"]})
-        return Parsed([file], [messages.beside(rows, every)], size=len(block))
-    texts = {n: None if value is None else _text_of(value) for n, value in enumerate(messages.values)}
-    bad = [n for n in every if texts[n] is None and messages.values[n] is not None]
-    good = [n for n in every if n not in set(bad)]
-    table = pa.table({"value": pa.array([texts[n] for n in good], pa.string())})
+    is_text, values = source.format == "text", messages.values
+    schema = TEXT if is_text else BINARY
+    texts = [value if value is None or not is_text else _text_of(value) for value in values]
+    refused = dict(messages.refused)
+    refused |= {n: NOT_UTF8 for n, value in enumerate(values) if value is not None and texts[n] is None}
+    good = [n for n in range(len(messages)) if n not in refused]
+    table = pa.table({"value": pa.array([texts[n] for n in good], pa.string() if is_text else pa.binary())})
     parsed = Parsed([file], [messages.beside(table, good)] if good else [], size=len(block))
-    if bad:
-        refused = [
-            refused_bytes(messages.values[n] or b"", NOT_UTF8, "utf-8", "surrogateescape") for n in bad
-        ]
-        judged = CarefulReader(TEXT, False, False).table(refused, messages.places(bad))
-        parsed.judged.append(messages.beside(judged, bad))
+    if bad := sorted(refused):
+        judged = [refused_bytes(values[n] or b"", refused[n], "utf-8", "surrogateescape") for n in bad]
+        rows = CarefulReader(schema, False, False).table(judged, messages.places(bad))
+        parsed.judged.append(messages.beside(rows, bad))
     return parsed
 
 
