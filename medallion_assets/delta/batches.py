@@ -59,13 +59,13 @@ class Batch:
         whole: True where the batch read all of upstream: totals start at it.
         replaced: For files that came again changed: rows before, rows now.
         expanded: Rows written or refused beyond one for each upstream row, where one may give many.
-        by_hand: Rows someone removed by hand, as a person accepted.
+        by_hand: Rows someone removed by hand, as a person accepted; ``put_in_by_hand`` are among them, below 0.
         columns, kept: Of bronze: the columns its files were read with, and those the query passed on as they
             were; None without a query.
         newest_sequence: For a changing dimension: the latest ``sequence_by`` it has taken, as text.
         untaken: Files of the batch that could not be read, each with the reason.
         total_duplicates, total_dropped, total_missing, total_applied, total_late, total_expanded,
-            total_by_hand: Over all batches so far.
+            total_by_hand, total_put_in_by_hand: Over all batches so far.
     """
 
     position: int
@@ -90,6 +90,8 @@ class Batch:
     total_expanded: int = 0
     by_hand: int = 0
     total_by_hand: int = 0
+    put_in_by_hand: int = 0
+    total_put_in_by_hand: int = 0
     strategy: str = ""
     late: int = 0
     watermark: str = ""
@@ -120,6 +122,7 @@ class Batch:
             total_late=total("late", "total_late"),
             total_expanded=total("expanded", "total_expanded"),
             total_by_hand=total("by_hand", "total_by_hand"),
+            total_put_in_by_hand=total("put_in_by_hand", "total_put_in_by_hand"),
             newest_sequence=self.newest_sequence or (base.newest_sequence if base else ""),
         )
 

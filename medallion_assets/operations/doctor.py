@@ -220,7 +220,8 @@ def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
     refresh, path = last_full_refresh(table, lake), lake.path(table)
     found = written_by_hand(path, int(refresh["version"]) if refresh else -1)
     accepted = _accepted_upto(path, [version for version, _ in found])
-    return [(version, kind) for version, kind in found if kind != "DELETE" or version > accepted]
+    # What was counted are rows; which values an UPDATE or MERGE changed, nobody did.
+    return [made for made in found if made[0] > accepted or made[1] in ("UPDATE", "MERGE")]
 
 
 def _accepted_upto(path: Path, by_hand: list[int]) -> int:

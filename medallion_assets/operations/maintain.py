@@ -18,7 +18,7 @@ from medallion_assets.delta.events import delete_old_events
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.lake.position import newest_batch, position
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, many, refused
-from medallion_assets.quality.conservation import balance, explains, hand_made
+from medallion_assets.quality.conservation import balance, explains, hand_made, swapped
 from medallion_assets.runtime.static_changes import is_behind
 from medallion_assets.sources.file_status import outcomes_of
 
@@ -113,22 +113,27 @@ def accept_changes(table: Table, lake: Lake, spark: Spark, request: VerbRequest)
         return refused(table, f"it is an aggregate; rebuild it with `medallion full_refresh {table.key}`")
     with sole_writer(table, lake):
         books, made = balance(table, lake), hand_made(table, lake)
-        if books.holds:
+        exchanged = swapped(made, table, lake)
+        if books.holds and not exchanged:
             return VerbResult(table.key, f"nothing to accept: {books}")
         removed, named = sum(change.removed for change in made), "; ".join(map(str, made)) or "none"
         if not explains(made, books):
             return refused(table, f"{books}; commits by hand explain {removed} of it ({named})")
         if not request.dry_run:
-            _record(table, lake, spark, request, books.missing)
+            _record(table, lake, spark, request, books.missing, exchanged)
     word = "would count" if request.dry_run else "count"
     words = f"{books.missing} rows {word} as removed by hand ({named}): {request.why}"
+    words += f"; {exchanged} were put in for as many of other files" if exchanged else ""
     return VerbResult(table.key, words, "its log", "a commit without rows", (), True, {"rows": books.missing})
 
 
-def _record(table: Table, lake: Lake, spark: Spark, request: VerbRequest, rows: int) -> None:
+def _record(
+    table: Table, lake: Lake, spark: Spark, request: VerbRequest, rows: int, exchanged: int
+) -> None:
     run, path, last = request.run_id or uuid.uuid4().hex, lake.path(table), newest_batch(table, lake)
     batch = Batch(
-        position(table, lake), 0, 0, 0, by_hand=rows, statics=dict(last.statics) if last else {}, run_id=run,
+        position(table, lake), 0, 0, 0, by_hand=rows, put_in_by_hand=exchanged + max(0, -rows),
+        statics=dict(last.statics) if last else {}, run_id=run,
         strategy=f"removed by hand, accepted: {request.why}", open_rows=last.open_rows if last else 0,
     )  # fmt: skip
     accepted = {"rows": rows, "why": request.why, "who": _user()}

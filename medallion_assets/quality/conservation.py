@@ -44,7 +44,8 @@ class HandMade:
 
 def hand_made(table: Table, lake: Lake) -> list[HandMade]:
     """Return the commits by hand that changed rows, or the row count, of table or quarantine."""
-    places = {"table": lake.path(table), "quarantine": lake.quarantine(table)}
+    # Of a staged table those of the table itself: a clone begins with a commit of its own.
+    places = {"table": Lake.path(lake, table), "quarantine": Lake.quarantine(lake, table)}
     return [made for where, path in places.items() for made in _in_log(where, path)]
 
 
@@ -60,6 +61,14 @@ def _in_log(where: str, path: Path) -> Iterator[HandMade]:
             continue
         if removed or operation in ("UPDATE", "MERGE"):
             yield HandMade(where, version, operation, removed)
+
+
+def swapped(made: Collection[HandMade], table: Table, lake: Lake) -> int:
+    """Return how many rows commits by hand put in for as many of other files that they removed."""
+    wrong = files_out_of_balance(table, lake) if made else {}
+    fewer, more = (sum(max(0, sign * n) for n in wrong.values()) for sign in (1, -1))
+    removed, put_in = (sum(max(0, sign * change.removed) for change in made) for sign in (1, -1))
+    return min(fewer, more) if fewer <= removed and more <= put_in else 0
 
 
 def explains(made: Collection[HandMade], books: "Balance") -> bool:
@@ -199,8 +208,9 @@ def files_out_of_balance(table: Table, lake: Lake) -> dict[str, int]:
     if not known.issuperset(lacks):
         # A query may give its files other names, or take the column from a table it joins.
         return {}
-    may_lack = last.total_duplicates + last.total_dropped > 0 or last.total_by_hand > 0
-    may_exceed = last.total_by_hand < 0
+    put_in = last.total_put_in_by_hand or max(0, -last.total_by_hand)
+    may_lack = last.total_duplicates + last.total_dropped + last.total_by_hand + put_in > 0
+    may_exceed = put_in > 0
     wrong = {
         str(file): n for file, n in lacks.items() if (n > 0 and not may_lack) or (n < 0 and not may_exceed)
     }

@@ -129,6 +129,10 @@ def files_conserved(table: Table, lake: Lake) -> Verdict:
     words = "; ".join(
         f"{file}: {abs(n)} rows {'fewer' if n > 0 else 'more'}" for file, n in list(wrong.items())[:5]
     )
+    if wrong:
+        words += (
+            f"; where that was done by hand, and was meant: `medallion accept_changes {table.key} --why ...`"
+        )
     return Verdict(OF_FILES, not wrong, True, words or "every file's rows are there", {"files": len(wrong)})
 
 

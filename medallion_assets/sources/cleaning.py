@@ -26,7 +26,16 @@ from medallion_assets.sources.listing import namer
 from medallion_assets.sources.load_target import LoadTarget
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import entries
-from medallion_assets.storage import is_still, move, path_of, relative, resolved, storage_of
+from medallion_assets.storage import (
+    is_still,
+    move,
+    path_of,
+    put_back,
+    relative,
+    resolved,
+    set_aside,
+    storage_of,
+)
 
 READERS = "readers"
 """The folder of registered readers, in the state folder of a table."""
@@ -126,6 +135,8 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
         return 0
     root = place.root
     files = {address(root, row["path"]): row for row in rows}
+    for path in files:
+        put_back(path)
     due = {path for path, row in files.items() if _is_as_read(path, row)}
     registered = chain.from_iterable(readers_in(each) for each in lakes_beside(lake))
     try:
@@ -137,12 +148,7 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     for reader in readers.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
-    # Again, for each: the other readers were asked meanwhile, and what lies there by now may be unread.
-    archived = [
-        _archived(path, row, place.source, root)
-        for path, row in files.items()
-        if path in due and _is_as_read(path, row)
-    ]
+    archived = [row for path in files if path in due for row in _archived(path, files[path], place.source, root)]
     file_status.add(place.ledger, archived)
     return len(archived)
 
@@ -162,15 +168,21 @@ def _is_as_read(path: str, row: dict[str, Any]) -> bool:
     return is_still(path, row["size"], row["create_time"])
 
 
-def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> dict[str, Any]:
-    """Move or delete one file, and return its status row."""
+def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> Iterator[dict[str, Any]]:
+    """Move or delete one file, and return its status row; nothing where it is no longer the one that was read.
+
+    The other readers were asked meanwhile: what is at the path by now may be unread.
+    """
+    aside = set_aside(path, row["size"], row["create_time"])
+    if not aside:
+        return
     target = None
     if source.clean_source == "MOVE":
         wanted = path_of(source.clean_source_move_destination).expanduser() / os.path.relpath(path, root)
         # The wanted path, or a numbered one where that is taken.
         numbered = (wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") for number in count(1))
-        target = next(str(free) for free in chain([wanted], numbered) if move(path, str(free)))
+        target = next(str(free) for free in chain([wanted], numbered) if move(aside, str(free)))
     else:
-        storage_of(path).delete(path)
+        storage_of(aside).delete(aside)
     archive = {"archive_time": datetime.now(timezone.utc), "archive_mode": source.clean_source}
-    return row | archive | {"move_location": target}
+    yield row | archive | {"move_location": target}

@@ -63,7 +63,7 @@ def with_refusals(files: Sequence[Entry], source: Source, schema: StructType) ->
         misfits = set(_misfits(paths, field.name, field.dataType))
         for path in paths if misfits else ():
             if (text := _text_of(path, field.name)) in misfits:
-                whys[path] += f"{', ' if whys[path] else f'{NO_FIT}: '}{field.name}={unquote(text)}"
+                whys[path] += f"{', ' if whys[path] else f'{NO_FIT}: '}{field.name}={_decoded(text)}"
     return [replace(file, refusal=whys[file.path]) if whys[file.path] else file for file in files]
 
 
@@ -87,7 +87,7 @@ def with_partitions(
     tail = {c: F.col(quoted(c)) for c in frame.columns if c not in schema.names}
     values = []
     for field in found:
-        text, value = _text(field.name, file_column)
+        text, value = _text(field.name, file_column, paths)
         atomic = isinstance(field.dataType, AtomicType)
         fits = value.try_cast(field.dataType) if atomic else F.lit(None).cast(field.dataType)
         misfits = _misfits(paths, field.name, field.dataType)
@@ -105,16 +105,35 @@ def with_partitions(
     return frame.select(*own_values, *values, *(c.alias(name) for name, c in tail.items()))
 
 
-def _text(key: str, file_column: str) -> tuple[Column, Column]:
+def _text(key: str, file_column: str, paths: Iterable[str]) -> tuple[Column, Column]:
     """Return a folder's value as text, NULL where it means NULL; first as it is, then decoded."""
     text = F.regexp_extract(file_column, f"(?iu){_folder_of(key)}", 1)
     text = F.when(~text.isin(*NO_VALUES), text)
-    return text, F.coalesce(F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B"))), text)
+    decoded = F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
+    # Spark would write U+FFFD for bytes that are no text.
+    kept = sorted({found for path in paths if "%" in (found := _text_of(path, key)) == _decoded(found)})
+    return text, F.when(text.isin(kept), text).otherwise(decoded) if kept else decoded
+
+
+ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
+
+
+def _decoded(text: str) -> str:
+    """Return a folder's value without its percent escapes; unchanged where they do not spell a text."""
+    try:
+        return text if ESCAPE.search(text) else unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 def _folder_of(key: str) -> str:
-    """Return a pattern, of Python and of Java, for a key's folder in a path."""
-    return f"(?:^|/){re.escape(key)}=([^/]*)/"
+    """Return a pattern, of Python and of Java, for a key's folder in a path; its signs may be escaped there."""
+    signs = ("|".join([re.escape(sign), *sorted({*map(_escaped, (sign.lower(), sign.upper()))})]) for sign in key)
+    return f"(?:^|/){''.join(f'(?:{sign})' for sign in signs)}=([^/]*)/"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
 
 
 @cache
@@ -130,7 +149,7 @@ def _text_of(path: str, key: str) -> str:
 def _misfits(paths: Iterable[str], key: str, kind: DataType) -> list[str]:
     """Return the folders' values, as text, that the type cannot hold exactly."""
     texts = {_text_of(path, key) for path in paths}
-    return [text for text in sorted(texts - set(NO_VALUES)) if not _is_exact(unquote(text), kind)]
+    return [text for text in sorted(texts - set(NO_VALUES)) if not _is_exact(_decoded(text), kind)]
 
 
 def _is_exact(text: str, kind: DataType) -> bool:

@@ -63,8 +63,13 @@ def fact_of(folder: Path) -> dict[str, Any]:
 
 
 def restore(folder: Path, fact: Mapping[str, Any]) -> None:
-    """Write the schema version of the table's newest commit as a file, where the folder is lost or older."""
-    known = versions(folder)
+    """Let the newest version be that of the table's newest commit.
+
+    Later ones were of batches that failed or died: what a call declared that wrote nothing is not the table's.
+    """
+    known = versions(folder) if fact else []
+    for version in [said["version"] for said in known if int(said["version"]) > int(fact["version"])]:
+        (folder / f"{version}.json").unlink()
     if fact and (not known or int(known[-1]["version"]) < int(fact["version"])):
         columns = StructType.fromJson(fact["schema"]).simpleString()
         nothing: dict[str, Any] = {name: {} for name in ("added", "widened", "retyped", "brought_by")}

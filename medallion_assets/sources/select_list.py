@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.delta.names import quoted
-from medallion_assets.sources.errors import SourceError, first_line
+from medallion_assets.sources.errors import MOST_FILES, SourceError, first_line, some_of
 from medallion_assets.sources.evolution import is_column
 from medallion_assets.sources.quarantine import (
     CANNOT_EVALUATE,
@@ -195,9 +195,14 @@ def _refuse_unresolved(records: DataFrame, name: str, text: str) -> None:
     try:
         records.select(_attempt(records.sparkSession, text))
     except AnalysisException as error:
-        words = first_line(error)
+        files = [row[0] for row in records.select("_source_file").distinct().limit(MOST_FILES + 1).collect()]
+        own = ", ".join(sorted({*records.columns} - {*PROVENANCE, "_metadata"}))
+        words = first_line(error).partition(" Did you mean")[0].partition(" SQLSTATE")[0]
         raise SourceError(
-            f"select column {name!r}, {text}, cannot be resolved: {words} Nothing was read or written."
+            f"select column {name!r}, {text}, cannot be resolved: {words} The files of this batch, "
+            f"{some_of(files)}, have the columns {own}. Nothing was read or written, and the files wait for "
+            "the next call: take the column out, load these files with FILES and a SELECT of their own, or "
+            "name the column and its type in schema_hints, which makes it NULL where a file lacks it."
         ) from error
 
 

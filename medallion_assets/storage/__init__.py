@@ -1,6 +1,6 @@
 """Files and objects: list, stat, ranged read, create-if-absent, delete; and one writer for each table."""
 
-from medallion_assets.storage.locations import is_object, is_still, move, storage_of
+from medallion_assets.storage.locations import is_object, is_still, move, put_back, set_aside, storage_of
 from medallion_assets.storage.paths import (
     ObjectPath,
     for_reader,
@@ -23,6 +23,6 @@ from medallion_assets.storage.port import (
 
 __all__ = [
     "FILE", "FOLDER", "LINK", "ObjectPath", "Storage", "StorageUnreachable", "Stored", "every_name",
-    "for_reader", "is_object", "is_still", "microseconds", "move", "path_of", "relative",
-    "remove_tree", "resolved", "scratch_of", "storage_of",
+    "for_reader", "is_object", "is_still", "microseconds", "move", "path_of", "put_back",
+    "relative", "remove_tree", "resolved", "scratch_of", "set_aside", "storage_of",
 ]  # fmt: skip

@@ -5,6 +5,8 @@ are not UTF-8 are returned unchanged, and the error for an unreadable folder has
 """
 
 import errno
+import fcntl
+import hashlib
 import os
 import shutil
 import stat
@@ -110,6 +112,43 @@ class LocalStorage(Storage):
             shutil.copystat(path, target)
         self.delete(path)
         return True
+
+    def set_aside(self, path: str) -> Stored | None:
+        """Rename a file to a hidden name beside it, by which no other program writes; return what lies there.
+
+        None where nothing was renamed: there is no file, the hidden name is taken, or a program has the file
+        open for writing. ``put_back`` takes it back.
+        """
+        aside = aside_of(path)
+        if self.stat(aside) is not None or self.stat(path) is None:
+            return None
+        Path(path).rename(aside)
+        if _is_open_for_writing(aside):
+            self.put_back(path)
+            return None
+        return self.stat(aside)
+
+    def put_back(self, path: str) -> bool:
+        """Give a file that was set aside its name again; return false where another one has it by now."""
+        return self.stat(aside_of(path)) is None or self.move(aside_of(path), path)
+
+
+def aside_of(path: str) -> str:
+    """Return the hidden name that a file has while it is set aside."""
+    folder, name = os.path.split(path)
+    return str(Path(folder, f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.aside"))
+
+
+def _is_open_for_writing(path: str) -> bool:
+    """Return true where the operating system knows of a writer; false where it cannot say."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    with Path(path).open("rb") as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except OSError as error:
+            return error.errno == errno.EAGAIN
+    return False
 
 
 def _create_without_links(draft: str, path: str) -> bool:

@@ -1,10 +1,11 @@
 """Which store a path belongs to."""
 
+import logging
 import re
 from datetime import datetime
 
-from medallion_assets.storage.local import LocalStorage
-from medallion_assets.storage.port import Storage, microseconds
+from medallion_assets.storage.local import LocalStorage, aside_of
+from medallion_assets.storage.port import Storage, Stored, microseconds
 
 OBJECTS = re.compile(r"(?:s3a?|gs|az|abfss?|memory)://[^/]+")
 """Buckets of the kinds of object store that can be read."""
@@ -33,8 +34,12 @@ def is_still(path: str, size: int, modified_at: datetime, tag: str = "") -> bool
         found = storage_of(path).stat(path)
     except OSError:
         return False
-    same = found is not None and (found.size, found.modified_at) == (size, microseconds(modified_at))
-    return same and (not tag or found is None or found.tag == tag)
+    return is_of(found, size, modified_at) and (not tag or found is None or found.tag == tag)
+
+
+def is_of(found: Stored | None, size: int, modified_at: datetime) -> bool:
+    """Return true where there is a file, and it has this size and time."""
+    return found is not None and (found.size, found.modified_at) == (size, microseconds(modified_at))
 
 
 def move(path: str, target: str) -> bool:
@@ -46,3 +51,26 @@ def move(path: str, target: str) -> bool:
             return False
     storage_of(path).delete(path)
     return True
+
+
+def set_aside(path: str, size: int, modified_at: datetime) -> str:
+    """Take a file out of every other program's reach, where it has this size and time; return where it is.
+
+    Empty where it is another file by now, which keeps its path. Nothing of the kind can be done in an object
+    store: there the file is looked at once more and stays where it is.
+    """
+    if is_object(path):
+        return path if is_still(path, size, modified_at) else ""
+    found = LOCAL.set_aside(path)
+    if is_of(found, size, modified_at):
+        return aside_of(path)
+    if found and not LOCAL.put_back(path):
+        message = "%s was overwritten twice while it was cleaned; the first of the two is kept as %s"
+        logging.getLogger(__name__).warning(message, path, aside_of(path))
+    return ""
+
+
+def put_back(path: str) -> None:
+    """Give a file its name again that a process set aside and left when it died."""
+    if not is_object(path):
+        LOCAL.put_back(path)

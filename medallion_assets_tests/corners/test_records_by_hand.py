@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from medallion_assets.declare import Pipeline, stream
+from medallion_assets.declare.errors import GateClosed
 from medallion_assets.delta import log
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import conservation
-from medallion_assets_tests.shop import chain, json_lines, order
+from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order, orders_of
 
 pytestmark = pytest.mark.spark
 
@@ -84,3 +86,41 @@ def test_a_row_deleted_in_silver_is_accepted_and_may_come_back_with_a_full_refre
     assert balance(sales, lake).by_hand == 0
     assert log.rows(lake.path(totals), "SELECT sales FROM t") == [{"sales": 3}]
     assert not do("accept_changes", totals, why="a test").well
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_gate_opens_again_once_deletions_and_insertions_by_hand_are_accepted(
+    drop, refreshed, lake, spark, do, look, rows_of, at_once
+):
+    shop = Pipeline("shop")
+    orders = orders_of(shop)
+
+    @shop.silver(expectations=[ABOVE_ZERO], write_audit_publish=True)
+    def sales(orders=stream(orders)):
+        """One row per sale, with its file."""
+        return orders.select("id", "total", "_source_file")
+
+    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, 6), order(3, -1)))
+    drop("shop/orders", "b.json", json_lines(order(4, 5)))
+    refreshed(orders, sales)
+    there = f"delta.`{lake.path(sales)}`"
+    spark.sql(f"DELETE FROM {there} WHERE id = 1")
+    if not at_once:
+        assert do("accept_changes", sales, why="a wish").found == {"rows": 1}
+    spark.sql(f"INSERT INTO {there} SELECT * FROM {there} WHERE id = 4")
+    drop("shop/orders", "c.json", json_lines(order(5, 7)))
+    refreshed(orders)
+    with pytest.raises(GateClosed) as closed:
+        refreshed(sales)
+    assert "`medallion accept_changes shop/silver/sales --why ...`" in str(closed.value)
+    told = do("accept_changes", sales, why="it was b's")
+    assert told.found == {"rows": 0 if at_once else -1}
+    assert ("1 were put in for as many of other files" in told.does) == at_once
+    assert "nothing to accept" in look("accept_changes", sales, why="again").does
+    assert look("doctor", sales).well
+    for number, file in enumerate("cde", 5):
+        drop("shop/orders", f"{file}.json", json_lines(order(number, 7)))
+        refreshed(orders, sales)
+    ids = [row["id"] for row in rows_of(sales.key, "SELECT id FROM t ORDER BY id")]
+    assert ids == [2, 4, 4, 5, 6, 7]
+    assert look("doctor", sales).well

@@ -7,7 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from medallion_assets.sources import copy_into
-from medallion_assets.sources.errors import NewColumns, SourceError
+from medallion_assets.sources.errors import BatchRefused, NewColumns, SourceError
+from medallion_assets_tests.corners.test_messages_files import parquet_of
 
 
 @pytest.fixture
@@ -88,6 +89,44 @@ def test_an_expression_that_cannot_be_resolved_stops_the_load_by_its_name_and_a_
     assert "\n" not in str(error.value)
     copy_into("web.bronze.c", folder, "csv", select=["id", "id + 1 AS n"], spark=spark)
     assert count("c") == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", [{"schema_hints": "v STRING", "merge_schema": True}, {"files": ["new.json"]}])
+def test_a_pending_file_that_lacks_a_named_column_is_told_with_ways_that_load_all(
+    landed, lake, spark, count, way
+):
+    def load(*select, **options):
+        return copy_into("web.bronze.c", folder, "json", select=select, spark=spark, **options)
+
+    folder = landed(a__json='{"id":1}\n')
+    load("id")
+    landed(old__json='{"id":2}\n')
+    with pytest.raises(NewColumns, match=r"new columns n int in old\.json"):
+        load("id", "CAST(id AS INT) AS n")
+    landed(new__json='{"id":3,"v":"x"}\n')
+    with pytest.raises(SourceError, match=r"The files of this batch, old\.json, have the columns") as error:
+        load("id", "v", merge_schema=True)
+    assert all(way in str(error.value) for way in ("take the column out", "FILES", "schema_hints"))
+    assert "_reason" not in str(error.value)
+    load("id", "v", **{"merge_schema": True, **way})
+    load("id")
+    assert count("c") == 3
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_what_a_failed_call_declared_is_not_asked_of_the_calls_after_it(landed, lake, spark, count, kind):
+    texts = {"json": '{"id":1,"v":1}\n', "csv": "id,v\n1,1\n", "parquet": parquet_of(id=1, v=1)}
+    folder = landed(**{f"a__{kind}": texts[kind]})
+    copy_into("web.bronze.c", folder, kind, spark=spark)
+    landed(**{f"b__{kind}": texts[kind]})
+    with pytest.raises(BatchRefused):
+        copy_into("web.bronze.c", folder, kind, schema="id DATE, v STRING, w INT", spark=spark)
+    assert copy_into("web.bronze.c", folder, kind, spark=spark).num_inserted_rows == 1
+    landed(**{f"c__{kind}": texts[kind]})
+    assert copy_into("web.bronze.c", folder, kind, select=["id", "v"], spark=spark).num_inserted_rows == 1
+    assert count("c") == 3
 
 
 def test_a_clause_that_matches_nothing_is_an_error_or_told(landed, lake, monkeypatch):

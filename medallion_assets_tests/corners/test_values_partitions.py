@@ -184,10 +184,32 @@ def test_a_declared_key_of_any_text_is_read_exactly_or_rescued(landed, autoload,
     assert rescued(found["bad"]) == dict.fromkeys(ODD_KEYS, "abc")
 
 
+ESCAPES = {
+    "a%2Fb": "a/b", "%": "%", "100%25": "100%", "%zz%20": "%zz%20", "%ff": "%ff", "%ff%41": "%ff%41",
+    "%E2%82%AC": "€", "%EF%BF%BD": "\ufffd", "a+b": "a+b", "a%2Bb": "a+b", "%3D=": "==", "%c3%bc": "ü", "%00": "\0",
+}  # fmt: skip
+"""Values of folders, and what they say: escapes that spell no text are kept as they are."""
+
+
+@pytest.mark.spark
+def test_percent_escapes_of_keys_and_values_change_and_lose_neither(landed, autoload, rows):
+    keys = ["year x=", "year%20x=", "Year%20%58=", "%79ear x="]
+    names = {f"{keys[n % len(keys)]}{text}/Größe%3F={n}": text for n, text in enumerate(ESCAPES)}
+    zone = landed(**{f"{folder}/f__json": f'{{"id": {n}}}' for n, folder in enumerate(names)})
+    declared = {"partition_columns": ("year x", "größe?"), "schema_hints": "`größe?` INT"}
+    found = {row["id"]: row for row in rows(autoload(zone, "json", "declared", **declared))}
+    for n, (folder, text) in enumerate(names.items()):
+        row = found[str(n)]
+        assert (row["year x"], row["größe?"], row["_rescued_data"]) == (ESCAPES[text], n, None), folder
+    done = autoload(zone, "json", "undeclared")
+    assert {name for row in rows(done) for name in row} == {"id", "_rescued_data"}
+    assert {row["_source_file"] for row in rows(done, "_source_file")} == {f"{folder}/f.json" for folder in names}
+
+
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="/="), min_size=1, max_size=8)
 
 
-@given(key=KEYS, other=KEYS, text=st.sampled_from(["soon", "2026-02-28", "2026-02-30", "", "%32026"]))
+@given(key=KEYS, other=KEYS, text=st.sampled_from(["soon", "2026-02-28", "2026-02-30", "", "%32026", "%32026-02-28", "%"]))
 @examples(200)
 def test_a_file_is_refused_for_its_folders_value_whatever_the_declared_key(key, other, text):
     schema = StructType().add("id", StringType()).add(key, DateType())
@@ -196,7 +218,7 @@ def test_a_file_is_refused_for_its_folders_value_whatever_the_declared_key(key, 
     file = Entry(path, 1, NOW, "", 1, "lines", "", ADMITTED, "", NOW)
     (judged,) = with_refusals([file], source, schema)
     assert own_columns(schema, [path], source).names == ["id"] or key.lower() == "id"
-    assert bool(judged.refusal) == (text not in ("2026-02-28", ""))
+    assert bool(judged.refusal) == (text not in ("2026-02-28", "", "%32026-02-28"))
 
 
 @pytest.mark.spark

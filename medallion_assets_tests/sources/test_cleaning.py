@@ -1,7 +1,9 @@
 """Landing files go only when every table that reads them has them, and the ledger says where to."""
 
 import json
+from collections import Counter
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from medallion_assets.sources import Source, cleaning
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.cleaning import Reader
 from medallion_assets.sources.errors import SourceError
+from medallion_assets.storage import local
 
 
 @pytest.mark.spark
@@ -99,6 +102,52 @@ def test_a_file_that_is_overwritten_while_its_other_readers_are_asked_stays(
     assert [file.name for file in sorted(folder.iterdir())] == ["a.json"]
     done = autoload(folder, "json", **cleaned)
     assert sorted(row["id"] for row in rows(done, "id")) == ["1", "1", "2", "3"]
+
+
+def write_over(file):
+    """Write a file as a program does that never shows a part of it."""
+    draft = file.with_name(".draft")
+    draft.write_text('{"id":1}\n{"id":3}')
+    draft.replace(file)
+
+
+def write_in_place(file):
+    file.write_text('{"id":1}\n{"id":3}')
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", ["DELETE", "MOVE"])
+def test_a_file_that_is_written_right_as_it_is_cleaned_stays_and_one_that_a_dead_cleaning_left_comes_back(
+    landed, autoload, rows, tmp_path, monkeypatch, mode
+):
+    folder = landed(**{f"{name}__json": json.dumps({"id": n}) for n, name in enumerate("abcd", 1)})
+    cleaned = {"clean_source": mode, "clean_source_retention_days": 8, "allow_overwrites": "append"}
+    cleaned |= {"clean_source_move_destination": str(tmp_path / "old")} if mode == "MOVE" else {}
+    autoload(folder, "json", **cleaned)
+    aside, rename, writers = local.aside_of(str(folder / "d.json")), Path.rename, []
+    (folder / "d.json").rename(aside)
+
+    def raced(path, target):
+        if path.name == "a.json":
+            write_over(path)
+        if path.name == "b.json":
+            write_in_place(path)
+        if path.name == "c.json":
+            # Its size and time are those of the file that was read, and there is more to come.
+            writers.append(path.open("a"))
+        return rename(path, target)
+
+    monkeypatch.setattr(cleaning, "datetime", Later)
+    monkeypatch.setattr(Path, "rename", raced)
+    done = autoload(folder, "json", **cleaned)
+    monkeypatch.setattr(Path, "rename", rename)
+    archived = [row["path"] for row in outcomes.rows(done.ledger) if row["archive_time"]]
+    assert [Path(path).name for path in archived] == ["d.json"]
+    assert sorted(file.name for file in folder.iterdir()) == ["a.json", "b.json", "c.json"]
+    with writers.pop() as writer:
+        writer.write('\n{"id":4}')
+    done = autoload(folder, "json", **cleaned)
+    assert Counter(row["id"] for row in rows(done, "id")) == {"1": 3, "2": 1, "3": 4, "4": 2}
 
 
 def test_a_reader_of_another_place_is_not_asked_for_files(tmp_path, monkeypatch):
