@@ -68,7 +68,7 @@ def _tidied(spark: SparkSession, path: Path, days: float) -> None:
     table, flows = DeltaTable.forPath(spark, str(path)), newest_flows(path)
     # Delta drops old log entries; this commit carries on what the newest batches did.
     metadata = {"run_id": "", FLOW: "upkeep", FLOWS: flows} if flows else {"run_id": ""}
-    with signed(spark, Transaction("", 0, metadata)):
+    with signed(spark, path, Transaction("", 0, metadata)):
         table.optimize().executeCompaction()
     if days:
         table.vacuum(days * 24)
