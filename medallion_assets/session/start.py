@@ -13,8 +13,14 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.session.catalog import metastore_options, name_tables
 from medallion_assets.session.cluster import fit_to_cores, join_cluster, unreachable
-from medallion_assets.session.java import delta_jars, java_command, s3_jars, spark_jars_folder
-from medallion_assets.session.object_store import NeedsLocalMaster, put_if_absent_jar, s3_options
+from medallion_assets.session.java import (
+    delta_jars,
+    java_command,
+    put_if_absent_jar,
+    s3_jars,
+    spark_jars_folder,
+)
+from medallion_assets.session.object_store import NeedsLocalMaster, s3_options
 from medallion_assets.settings import Settings
 from medallion_assets.storage import ObjectPath
 
