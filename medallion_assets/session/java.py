@@ -209,6 +209,7 @@ def _advice_without_jars(module: Module, folder: Path, names: Sequence[str], sai
         f"copy {', '.join(f'{name}-*.jar' for name in names)} into {folder}. Ivy's last words:\n{said}"
     )
 
+
 SOURCE = Path(__file__).with_name("PutIfAbsent.scala")
 
 

@@ -35,6 +35,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import unescape
 
+from medallion_assets.storage import objects
+
 BUCKET = "bucket"
 KEYS = {"AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test"}  # fmt: skip
@@ -271,6 +273,8 @@ def watched_store(folder):
         addresses = process.stdout.readline().split()
         before = dict(os.environ)
         os.environ |= {**KEYS, "AWS_ENDPOINT_URL": addresses[0]}
+        # Of another store that had this bucket.
+        objects._object_storage.cache_clear()
         try:
             yield addresses
         finally:
