@@ -59,7 +59,8 @@ class Batch:
         whole: True where the batch read all of upstream: totals start at it.
         replaced: For files that came again changed: rows before, rows now.
         expanded: Rows written or refused beyond one for each upstream row, where one may give many.
-        by_hand: Rows someone removed by hand, as a person accepted; ``put_in_by_hand`` are among them, below 0.
+        by_hand: Rows someone removed by hand, as a person accepted; ``put_in_by_hand`` are among them,
+            below 0.
         columns, kept: Of bronze: the columns its files were read with, and those the query passed on as they
             were; None without a query.
         newest_sequence: For a changing dimension: the latest ``sequence_by`` it has taken, as text.

@@ -16,6 +16,7 @@ from medallion_assets.delta import log, working
 from medallion_assets.delta.few_rows import Mode, write_few
 from medallion_assets.delta.names import quoted
 from medallion_assets.session.frames import is_local
+from medallion_assets.storage import ObjectPath
 from medallion_assets.storage.lease import check_held
 
 TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -126,10 +127,40 @@ def commit_nothing(spark: SparkSession, path: Path, transaction: Transaction) ->
 
 
 def _save(writer: DataFrameWriter, path: Path, transaction: Transaction) -> None:
-    check_held()
     if transaction.app_id:
         writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", transaction.version)
-    writer.option("userMetadata", json.dumps(transaction.commit_metadata)).save(str(path))
+    with fenced(SparkSession.active(), path):
+        writer.option("userMetadata", json.dumps(transaction.commit_metadata)).save(str(path))
+
+
+NEXT_COMMIT = "spark.medallion.commit"
+"""The one log entry that may be written, as ``session/PutIfAbsent.scala`` reads it."""
+
+
+@contextmanager
+def fenced(spark: SparkSession, path: Path) -> Iterator[None]:
+    """Let the block commit to a table while this process holds its leases.
+
+    In an object store the block may commit the version after the newest one only, as it was before the
+    leases were checked: whoever takes over commits to that version or a later one, and the store lets one
+    process create it. So no commit follows another process's, however long this one is paused in the block.
+
+    Raises:
+        LeaseLost: Another process took over; nothing was committed.
+    """
+    if not isinstance(path, ObjectPath):
+        check_held()
+        yield
+        return
+    newest = log.version(path)
+    check_held()
+    following = log.entry_of(path, 0 if newest is None else newest + 1)
+    try:
+        with configured(spark, {NEXT_COMMIT: str(following)}):
+            yield
+    except Exception:
+        check_held()
+        raise
 
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -166,7 +197,7 @@ def upsert(
         append(kept, path, transaction)
         return
     values = {quoted(c): (merged or {}).get(c, f"n.{quoted(c)}") for c in columns}
-    with signed(rows.sparkSession, transaction):
+    with signed(rows.sparkSession, path, transaction):
         into = DeltaTable.forPath(rows.sparkSession, str(path)).alias("t")
         same_key = " AND ".join(f"t.{quoted(k)} <=> n.{quoted(k)}" for k in keys) or "true"
         same_key += f" AND {among}" if among else ""
@@ -187,19 +218,18 @@ def take_out(keys: DataFrame, path: Path, transaction: Transaction, same: str) -
     """Delete the table's rows (``t``) for which ``same`` holds with a row of ``keys`` (``n``)."""
     if not log.exists(path):
         return
-    with signed(keys.sparkSession, transaction):
+    with signed(keys.sparkSession, path, transaction):
         into = DeltaTable.forPath(keys.sparkSession, str(path)).alias("t")
         into.merge(keys.alias("n"), same).whenMatchedDelete().execute()
 
 
 @contextmanager
-def signed(spark: SparkSession, transaction: Transaction) -> Iterator[None]:
-    """Set transaction and metadata for the block's commits; MERGE and DELETE read them from the session."""
+def signed(spark: SparkSession, path: Path, transaction: Transaction) -> Iterator[None]:
+    """Set transaction and metadata for the block's commit; MERGE and DELETE read them from the session."""
     options = {USER_METADATA: json.dumps(transaction.commit_metadata)}
     if transaction.app_id:
         options |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
-    check_held()
-    with configured(spark, options | TIMES):
+    with fenced(spark, path), configured(spark, options | TIMES):
         yield
 
 

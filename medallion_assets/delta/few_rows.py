@@ -6,8 +6,9 @@ rows, transaction, metadata and statistics. A second writer of the same transact
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 from deltalake import Transaction as DeltaTransaction
 from deltalake.exceptions import CommitFailedError, SchemaMismatchError
@@ -17,6 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, Timestam
 from medallion_assets.delta import log
 from medallion_assets.delta.checksum import write_checksums
 from medallion_assets.session.frames import arrow_of, is_local
+from medallion_assets.storage import ObjectPath
 from medallion_assets.storage.lease import check_held
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
         return False
     if transaction.committed_to(path):
         return True
-    check_held()
     txn = [DeltaTransaction(transaction.app_id, transaction.version)] if transaction.app_id else None
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
     properties = CommitProperties(custom_metadata=metadata, app_transactions=txn, max_commit_retries=0)
@@ -54,7 +55,29 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
 
 
 def _save_few(rows: DataFrame, path: Path, mode: Mode, properties: CommitProperties) -> None:
-    write_deltalake(log.opened(path), arrow_of(rows), mode=mode, commit_properties=properties)
+    # Opened before the leases are checked: as in ``commit.fenced``.
+    table = log.opened(path)
+    check_held()
+    write_deltalake(table, arrow_of(rows), mode=mode, commit_properties=properties)
+
+
+def append_next(path: Path, rows: pa.Table, batch: "Transaction | None" = None, **options: Any) -> None:
+    """Append rows to a table that only the holder of a lease writes, and create it where there is none.
+
+    Raises:
+        LeaseLost: Another process took over; nothing was committed.
+    """
+    there = log.opened(path) if log.exists(path) else str(path)
+    check_held()
+    txn = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
+    # In an object store one whose lease was taken over in between is to find this version taken.
+    retries = 0 if isinstance(path, ObjectPath) else None
+    properties = CommitProperties(max_commit_retries=retries, app_transactions=txn)
+    try:
+        write_deltalake(there, rows, mode="append", commit_properties=properties, **options)
+    except CommitFailedError:
+        check_held()
+        raise
 
 
 def _is_plain(path: Path, schema: StructType) -> bool:

@@ -56,7 +56,7 @@ def roll_back(spark: SparkSession, path: Path, quarantine: Path, run_id: str) ->
         return False
     metadata = {"run_id": run_id, ROLLED_BACK: [found.app_id, found.version]}
     table = DeltaTable.forPath(spark, str(quarantine))
-    with signed(spark, Transaction("", found.version, metadata)):
+    with signed(spark, quarantine, Transaction("", found.version, metadata)):
         if found.before is None:
             table.delete()
         else:

@@ -68,7 +68,7 @@ def _tidied(spark: SparkSession, path: Path, days: float) -> None:
     table, flows = DeltaTable.forPath(spark, str(path)), newest_flows(path)
     # Delta drops old log entries; this commit carries on what the newest batches did.
     metadata = {"run_id": "", FLOW: "upkeep", FLOWS: flows} if flows else {"run_id": ""}
-    with signed(spark, Transaction("", 0, metadata)):
+    with signed(spark, path, Transaction("", 0, metadata)):
         table.optimize().executeCompaction()
     if days:
         table.vacuum(days * 24)
@@ -127,9 +127,7 @@ def accept_changes(table: Table, lake: Lake, spark: Spark, request: VerbRequest)
     return VerbResult(table.key, words, "its log", "a commit without rows", (), True, {"rows": books.missing})
 
 
-def _record(
-    table: Table, lake: Lake, spark: Spark, request: VerbRequest, rows: int, exchanged: int
-) -> None:
+def _record(table: Table, lake: Lake, spark: Spark, request: VerbRequest, rows: int, exchanged: int) -> None:
     run, path, last = request.run_id or uuid.uuid4().hex, lake.path(table), newest_batch(table, lake)
     batch = Batch(
         position(table, lake), 0, 0, 0, by_hand=rows, put_in_by_hand=exchanged + max(0, -rows),

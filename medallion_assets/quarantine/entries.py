@@ -109,7 +109,7 @@ def move_entries(changes: DataFrame, path: Path, transaction: Transaction) -> No
     shown = {name for name, _ in log.schema(path)} & set(changes.columns)
     values: dict[str, str | Column] = {quoted(c): F.expr(f"n.{quoted(c)}") for c in shown}
     settled: dict[str, str | Column] = {c: F.expr(v) for c, v in SETTLED.items() if c in shown}
-    with signed(changes.sparkSession, transaction):
+    with signed(changes.sparkSession, path, transaction):
         into = DeltaTable.forPath(changes.sparkSession, str(path)).alias("t")
         merge = into.merge(changes.alias("n"), f"t.entry_id = n.entry_id AND n.{STEP} <> '{COMES}'")
         merge = merge.whenMatchedUpdate(condition=f"n.{STEP} = '{SETTLES}'", set=settled).whenMatchedDelete()

@@ -1,6 +1,7 @@
 """Find a Java for Spark 4, and the jars of Delta and of S3, which are downloaded once with Ivy."""
 
 import fcntl
+import hashlib
 import importlib.metadata
 import os
 import re
@@ -207,3 +208,46 @@ def _advice_without_jars(module: Module, folder: Path, names: Sequence[str], sai
         f"{what} could not be fetched from Maven Central. On a machine without network, "
         f"copy {', '.join(f'{name}-*.jar' for name in names)} into {folder}. Ivy's last words:\n{said}"
     )
+
+
+SOURCE = Path(__file__).with_name("PutIfAbsent.scala")
+
+
+class NotCompiled(RuntimeError):
+    """The classes that a lake in S3 needs could not be compiled; nothing was read or written."""
+
+
+def put_if_absent_jar(cache: Path, java: str, jars: Sequence[Path]) -> Path:
+    """Return the jar of the classes in ``PutIfAbsent.scala``, compiled on first use by Spark's own Scala.
+
+    Args:
+        cache: The folder that keeps jars.
+        java: The Java that the compiler runs on.
+        jars: The jars of Delta and of S3.
+
+    Raises:
+        NotCompiled: The compiler failed; the message holds what it said last.
+    """
+    versions = [importlib.metadata.version(name) for name in ("pyspark", "delta-spark")]
+    made_of = "\n".join([SOURCE.read_text("utf-8"), *versions])
+    jar = cache / f"put-if-absent-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jar"
+    if jar.exists():
+        return jar
+    with tempfile.TemporaryDirectory(prefix=f"{jar.name}.", dir=cache) as made:
+        class_path = os.pathsep.join(map(str, [spark_jars_folder() / "*", *jars]))
+        compiler = [java, "-cp", class_path, "scala.tools.nsc.Main", "-usejavacp", "-nowarn", "-d", made]
+        done = subprocess.run([*compiler, str(SOURCE)], capture_output=True, text=True, check=False)
+        classes = sorted(Path(made, "medallion").glob("*.class"))
+        if done.returncode or not classes:
+            raise NotCompiled(
+                f"{SOURCE} could not be compiled with {java}. Nothing was read or written: a lake in S3 "
+                "needs these classes, which are made once, from the jars of Spark, Delta and S3. The "
+                f"compiler's last words:\n{(done.stdout + done.stderr)[-2000:]}"
+            )
+        draft = Path(made, jar.name)
+        with zipfile.ZipFile(draft, "w") as packed:
+            for found in classes:
+                packed.write(found, f"medallion/{found.name}")
+        # Two processes that made it at once made the same.
+        draft.replace(jar)
+    return jar

@@ -14,6 +14,10 @@ S3 = {
     "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
     # A commit of Delta is a put of its own; this committer would add requests, and files of its own.
     "spark.hadoop.fs.s3a.committer.magic.enabled": "false",
+    # Delta's own store of commits in S3 looks and then writes: a second writer would overwrite a commit.
+    "spark.delta.logStore.s3.impl": "medallion.PutIfAbsentLogStore",
+    # Spark renames a checkpoint's files, which in S3 is a copy and a delete: three requests for one.
+    "spark.sql.streaming.checkpointFileManagerClass": "medallion.PutIfAbsentCheckpoints",
 }
 
 

@@ -13,7 +13,13 @@ from pyspark.sql import SparkSession
 
 from medallion_assets.session.catalog import metastore_options, name_tables
 from medallion_assets.session.cluster import fit_to_cores, join_cluster, unreachable
-from medallion_assets.session.java import delta_jars, java_command, s3_jars, spark_jars_folder
+from medallion_assets.session.java import (
+    delta_jars,
+    java_command,
+    put_if_absent_jar,
+    s3_jars,
+    spark_jars_folder,
+)
 from medallion_assets.session.object_store import s3_options
 from medallion_assets.settings import Settings
 from medallion_assets.storage import ObjectPath
@@ -173,12 +179,14 @@ def spark_options(settings: Settings, stays: bool = False) -> dict[str, str]:
     Raises:
         JavaMissing: No Java of a usable version.
         JarsMissing: Delta's jars could not be fetched.
+        NotCompiled: The lake is in S3, and the classes for it could not be compiled.
     """
     java = java_command()
     jars, options = delta_jars(settings.cache, java), settings.spark_conf
     if isinstance(settings.lake, ObjectPath):
         # Landing zones in an object store are read by the storage port alone.
         jars, options = [*jars, *s3_jars(settings.cache, java)], s3_options(os.environ) | options
+        jars.append(put_if_absent_jar(settings.cache, java, jars))
     options = metastore_options(settings.catalog) | options
     compilers = STAYING_JVM if stays else SHORT_RUN_JVM
     jvm = ONE_MACHINE_JVM + compilers + archive_flags(settings.cache, java, [*jars, spark_jars_folder()])

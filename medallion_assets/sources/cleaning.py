@@ -148,7 +148,9 @@ def clean_source(place: LoadTarget, lake: Path, declared: Iterable[Reader] = ())
     for reader in readers.values():
         if due and reader.ledger != place.ledger:
             due = reader.has_taken(due)
-    archived = [row for path in files if path in due for row in _archived(path, files[path], place.source, root)]
+    archived = [
+        row for path in files if path in due for row in _archived(path, files[path], place.source, root)
+    ]
     file_status.add(place.ledger, archived)
     return len(archived)
 
@@ -169,7 +171,7 @@ def _is_as_read(path: str, row: dict[str, Any]) -> bool:
 
 
 def _archived(path: str, row: dict[str, Any], source: Source, root: str) -> Iterator[dict[str, Any]]:
-    """Move or delete one file, and return its status row; nothing where it is no longer the one that was read.
+    """Move or delete one file, and return its status row; nothing where it is no longer the file read.
 
     The other readers were asked meanwhile: what is at the path by now may be unread.
     """

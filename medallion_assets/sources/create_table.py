@@ -114,7 +114,7 @@ def create_table(
             note = {"run_id": uuid.uuid4().hex, "table": named.key, "query": "CREATE TABLE"}
             comment_clause = f"COMMENT {literal(comment)} " if comment else ""
             try:
-                with signed(session, Transaction("", 0, note)):
+                with signed(session, path, Transaction("", 0, note)):
                     session.sql(
                         f"CREATE TABLE delta.{quoted(str(path))} ({columns}) USING DELTA {comment_clause}"
                         f"TBLPROPERTIES ('{DECLARED}' = 'true')"

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
-from deltalake import Transaction as DeltaTransaction
 
 from medallion_assets.delta import log
 from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.few_rows import append_next
 from medallion_assets.sources.ledger import NUMBER, STEP, TEXT, TIME, Entry, newest_of
 from medallion_assets.sources.value_books import ValueBooks
 
@@ -152,10 +151,7 @@ def add(ledger: Path, rows: Sequence[dict[str, Any]], batch: Transaction | None 
         version = log.version(path)
         first = 0 if version is None else (version + 1) * STEP
         numbered = [row | {"recorded": first + n} for n, row in enumerate(rows)]
-        transactions = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
-        properties = CommitProperties(app_transactions=transactions)
-        table = pa.Table.from_pylist(numbered, schema=COLUMNS)
-        write_deltalake(str(path), table, mode="append", commit_properties=properties)
+        append_next(path, pa.Table.from_pylist(numbered, schema=COLUMNS), batch)
 
 
 def recorded_upto(ledger: Path, app_id: str) -> int:

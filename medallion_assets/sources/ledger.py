@@ -17,9 +17,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder
 
 from medallion_assets.delta import log
+from medallion_assets.delta.few_rows import append_next
 from medallion_assets.sources.errors import OldLedger
 from medallion_assets.sources.walking import folder_of
 from medallion_assets.storage import for_reader, is_object, relative, resolved
@@ -173,7 +174,7 @@ def append(ledger: Path, entries: Iterable[Entry], root: str) -> None:
         return
     rows = pa.Table.from_pylist(numbered, schema=COLUMNS)
     # One file: the stream takes a commit file by file, and a position is a whole commit.
-    write_deltalake(str(ledger), rows, mode="append", description=said, target_file_size=ONE_FILE)
+    append_next(ledger, rows, description=said, target_file_size=ONE_FILE)
 
 
 def admitted_between(ledger: Path, root: str, after: int, upto: int) -> list[Entry]:

@@ -127,8 +127,10 @@ def _decoded(text: str) -> str:
 
 
 def _folder_of(key: str) -> str:
-    """Return a pattern, of Python and of Java, for a key's folder in a path; its signs may be escaped there."""
-    signs = ("|".join([re.escape(sign), *sorted({*map(_escaped, (sign.lower(), sign.upper()))})]) for sign in key)
+    """Return a pattern, of Python and of Java, for a key's folder in a path, escaped there or not."""
+    signs = (
+        "|".join([re.escape(sign), *sorted({*map(_escaped, (sign.lower(), sign.upper()))})]) for sign in key
+    )
     return f"(?:^|/){''.join(f'(?:{sign})' for sign in signs)}=([^/]*)/"
 
 

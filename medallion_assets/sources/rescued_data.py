@@ -64,7 +64,7 @@ def unrescue(
             quoted(field.name): F.coalesce(F.col(quoted(field.name)), moved[f"c{place}"])
             for place, field in enumerate(fields)
         }
-        with signed(spark, transaction):
+        with signed(spark, path, transaction):
             table.update(chosen, {**sets, quoted(source.rescued): moved["left"]})
     return rows
 

@@ -65,7 +65,7 @@ def fact_of(folder: Path) -> dict[str, Any]:
 def restore(folder: Path, fact: Mapping[str, Any]) -> None:
     """Let the newest version be that of the table's newest commit.
 
-    Later ones were of batches that failed or died: what a call declared that wrote nothing is not the table's.
+    Later ones were of batches that failed or died: the table has nothing of what such a call declared.
     """
     known = versions(folder) if fact else []
     for version in [said["version"] for said in known if int(said["version"]) > int(fact["version"])]:

@@ -186,7 +186,8 @@ def test_a_declared_key_of_any_text_is_read_exactly_or_rescued(landed, autoload,
 
 ESCAPES = {
     "a%2Fb": "a/b", "%": "%", "100%25": "100%", "%zz%20": "%zz%20", "%ff": "%ff", "%ff%41": "%ff%41",
-    "%E2%82%AC": "€", "%EF%BF%BD": "\ufffd", "a+b": "a+b", "a%2Bb": "a+b", "%3D=": "==", "%c3%bc": "ü", "%00": "\0",
+    "%E2%82%AC": "€", "%EF%BF%BD": "\ufffd", "a+b": "a+b", "a%2Bb": "a+b", "%3D=": "==", "%c3%bc": "ü",
+    "%00": "\0",
 }  # fmt: skip
 """Values of folders, and what they say: escapes that spell no text are kept as they are."""
 
@@ -203,13 +204,19 @@ def test_percent_escapes_of_keys_and_values_change_and_lose_neither(landed, auto
         assert (row["year x"], row["größe?"], row["_rescued_data"]) == (ESCAPES[text], n, None), folder
     done = autoload(zone, "json", "undeclared")
     assert {name for row in rows(done) for name in row} == {"id", "_rescued_data"}
-    assert {row["_source_file"] for row in rows(done, "_source_file")} == {f"{folder}/f.json" for folder in names}
+    assert {row["_source_file"] for row in rows(done, "_source_file")} == {
+        f"{folder}/f.json" for folder in names
+    }
 
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="/="), min_size=1, max_size=8)
 
 
-@given(key=KEYS, other=KEYS, text=st.sampled_from(["soon", "2026-02-28", "2026-02-30", "", "%32026", "%32026-02-28", "%"]))
+@given(
+    key=KEYS,
+    other=KEYS,
+    text=st.sampled_from(["soon", "2026-02-28", "2026-02-30", "", "%32026", "%32026-02-28", "%"]),
+)
 @examples(200)
 def test_a_file_is_refused_for_its_folders_value_whatever_the_declared_key(key, other, text):
     schema = StructType().add("id", StringType()).add(key, DateType())
