@@ -6,11 +6,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
-from medallion_assets.delta import log
+from medallion_assets.delta import few_rows, log
 from medallion_assets.delta.errors import DamagedTable, UnfitStore
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.lake import paths
@@ -18,12 +20,10 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import refresh
 from medallion_assets.session.object_store import s3_options
 from medallion_assets.settings import current_settings
-from medallion_assets.simulators import land
 from medallion_assets.storage import ObjectPath, StorageUnreachable, path_of, relative, remove_tree, resolved
-from medallion_assets.storage.lease import TableBusy, held
+from medallion_assets.storage.lease import LeaseLost, TableBusy, held
 from medallion_assets.storage.objects import ObjectStorage
 from medallion_assets_tests.crash.s3_proxy import watched_store
-from medallion_assets_tests.dagster_home import daemon_up, until
 from medallion_assets_tests.in_s3 import needs_jars
 from medallion_assets_tests.shop import chain
 
@@ -60,30 +60,27 @@ def test_a_full_refresh_and_a_replay_in_s3_give_the_rows_they_give_on_a_disk(s3,
     assert compared(s3, tmp_path, "verbs") == {"first load": [], "full refresh and replay": []}
 
 
-@pytest.mark.spark
-@pytest.mark.thorough
-@needs_jars
-def test_lake_and_landing_zones_each_in_a_place_of_its_own_give_the_rows_of_a_disk(s3, tmp_path):
-    assert compared(s3, tmp_path, "placements") == {
-        "first load": [],
-        "lake in S3, landing in a folder": [],
-        "lake in a folder, landing in S3": [],
-        "lake in S3, landing in another bucket": [],
-    }
-
-
-@pytest.mark.spark
-@needs_jars
-def test_a_file_dropped_into_s3_reaches_gold_there_by_the_daemon(tmp_path):
+@pytest.mark.parametrize("is_new", [True, False])
+def test_rows_are_not_appended_to_a_table_that_another_process_wrote_meanwhile(tmp_path, monkeypatch, is_new):
     pytest.importorskip("moto.server", reason="moto[s3] and flask are not installed")
-    with watched_store(tmp_path / "store"):
-        lake, landing = path_of("s3://bucket/lake"), path_of("s3://bucket/landing")
-        land("health", landing, 1)
-        gold = lake / "health/gold/daily_patient_avg"
-        with daemon_up(tmp_path / "dagster_home", lake, landing) as said:
-            assert until(lambda: log.row_count(gold) > 0, 400), said.read_text()[-3000:]
-            assert until(lambda: "RUN_SUCCESS" in said.read_text(), 100)
-        assert said.read_text().count('Started execution of run for "health_chain"') == 1
+    rows = [pa.table({"id": [number]}) for number in range(3)]
+    with watched_store(tmp_path):
+        path = path_of("s3://bucket/lake/t")
+        if not is_new:
+            write_deltalake(str(path), rows[0])
+        # Between the look at the lease and the commit, this process is paused for long.
+        monkeypatch.setattr(few_rows, "check_held", lambda: taken_over(path, rows[1]))
+        with pytest.raises(LeaseLost):
+            few_rows.append_next(path, rows[2])
+        assert [row["id"] for row in log.rows(path, "SELECT id FROM t ORDER BY id")] == [0, 1][is_new:]
+
+
+def taken_over(path, rows):
+    """Commit as the process that took over, the first time; then say that it did."""
+    if not log.exists(path) or [row["id"] for row in log.rows(path, "SELECT id FROM t")] == [0]:
+        write_deltalake(str(path), rows, mode="append")
+        return
+    raise LeaseLost
 
 
 def test_a_second_writer_of_a_table_in_s3_is_told_who_has_it_and_reads_nothing(lake, no_spark, monkeypatch):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 from deltalake import Transaction as DeltaTransaction
-from deltalake.exceptions import CommitFailedError, SchemaMismatchError
+from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType, VariantType
 
@@ -68,14 +68,16 @@ def append_next(path: Path, rows: pa.Table, batch: "Transaction | None" = None, 
         LeaseLost: Another process took over; nothing was committed.
     """
     there = log.opened(path) if log.exists(path) else str(path)
+    # A table that came since is another process's: appended to, it would have a file's entry twice.
+    mode: Literal["append", "error"] = "error" if isinstance(there, str) else "append"
     check_held()
     txn = [DeltaTransaction(batch.app_id, batch.version)] if batch else None
     # In an object store one whose lease was taken over in between is to find this version taken.
     retries = 0 if isinstance(path, ObjectPath) else None
     properties = CommitProperties(max_commit_retries=retries, app_transactions=txn)
     try:
-        write_deltalake(there, rows, mode="append", commit_properties=properties, **options)
-    except CommitFailedError:
+        write_deltalake(there, rows, mode=mode, commit_properties=properties, **options)
+    except (CommitFailedError, DeltaError):
         check_held()
         raise
 
