@@ -18,7 +18,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from medallion_assets.sources.discovery import DiscoveryOptions, entries_of
 from medallion_assets.sources.errors import UnreadableFile
@@ -38,7 +47,7 @@ COLUMNS = StructType(
 GIVEN = ("_check_rescued", "_raw", "_reason", "_check_position", "_check_bytes", "_source_file")
 
 
-def parsed(contents, kind="json", schema=COLUMNS, **options):
+def parsed(contents, kind="json", schema=COLUMNS, typed=False, **options):
     """Return the rows of files, by name and bytes, as a load gives them to Spark, and what was counted."""
     with tempfile.TemporaryDirectory() as folder:
         landing = Path(folder) / "landing"
@@ -46,7 +55,12 @@ def parsed(contents, kind="json", schema=COLUMNS, **options):
         for name, data in contents.items():
             (landing / name).write_bytes(data)
         source = Source(
-            "t", kind, str(landing), rescued_data_column="_r" * (kind != "text"), reader_options=options
+            "t",
+            kind,
+            str(landing),
+            rescued_data_column="_r" * (kind != "text"),
+            infer_column_types=typed,
+            reader_options=options,
         )
         files = entries_of(landing, Path(folder) / "ledger", source, DiscoveryOptions())
         found = parse_text_files(
@@ -317,3 +331,60 @@ def test_a_file_that_cannot_be_read_any_more_is_named(tmp_path, monkeypatch, nam
     monkeypatch.setattr(json_scan, "LONGEST_LINE", 4096)
     with pytest.raises(UnreadableFile, match=rf"{re.escape(name)} cannot be read: {reason}"):
         parse_text_files(files, COLUMNS, source, tmp_path / "out")
+
+
+INTS, TEXT_ARRAY = ArrayType(IntegerType()), ArrayType(StringType())
+ITEM = StructType().add("_VALUE", StringType()).add("_id", IntegerType()).add("n", INTS)
+XML_SCHEMA = StructType(
+    [
+        *(StructField(name, INTS) for name in ("a", "_ids")),
+        StructField("items", ArrayType(ITEM)),
+        StructField("item", ITEM),
+        StructField("s", StructType().add("x", TEXT_ARRAY)),
+        StructField("deep", ArrayType(INTS)),
+        StructField("named", MapType(StringType(), INTS)),
+        StructField("id", IntegerType()),
+    ]
+)
+ONE_OR_MANY = {
+    "<a>1</a>": {"a": [1]},
+    "<a>1</a><a>2</a>": {"a": [1, 2]},
+    "<a/>": {"a": [None]},
+    "<a/><a>2</a>": {"a": [None, 2]},
+    "<items>x</items>": {"items": [{"_VALUE": "x"}]},
+    '<items id="7">x</items>': {"items": [{"_VALUE": "x", "_id": 7}]},
+    "<items>x</items><items><n>1</n></items>": {"items": [{"_VALUE": "x"}, {"n": [1]}]},
+    "<item>x</item>": {"item": {"_VALUE": "x"}},
+    '<item id="7"><n>1</n><n>2</n></item>': {"item": {"_id": 7, "n": [1, 2]}},
+    "<s><x>007</x></s>": {"s": {"x": ["007"]}},
+    "<deep>1</deep>": {"deep": [[1]]},
+    "<named><k>1</k></named>": {"named": [("k", [1])]},
+}
+MISFITS = {
+    "<a>x</a>": "a",
+    "<a>1</a><a>x</a>": "a",
+    "<items><n>y</n></items>": "items",
+    "<id>1</id><id>2</id>": "id",
+}
+
+
+def test_an_element_that_is_there_once_is_an_array_of_one_where_arrays_are_declared():
+    records = [*ONE_OR_MANY, *MISFITS]
+    body = "".join(f'<r ids="{n}">{record}</r>' for n, record in enumerate(records))
+    rows, _ = parsed({"a.xml": f"<p>{body}</p>".encode()}, "xml", XML_SCHEMA, True, rowTag="r")
+    by_number = {row["_ids"][0]: row for row in rows}
+    for number, record in enumerate(records):
+        row = by_number[number]
+        left = json.loads(row["_check_rescued"] or "{}")
+        left.pop("_file_path", None)
+        taken = {name: _without_nulls(row[name]) for name in XML_SCHEMA.names if row[name] is not None}
+        taken.pop("_ids")
+        assert taken == ONE_OR_MANY.get(record, {}), record
+        assert list(left) == ([MISFITS[record]] if record in MISFITS else []), record
+
+
+def _without_nulls(value):
+    """Return a value without the NULL fields of its structs."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value

@@ -25,6 +25,7 @@ from medallion_assets.sources.formats.exact_values import (
     exact_value,
 )
 from medallion_assets.sources.formats.json_scan import NotJson, Value, scan
+from medallion_assets.sources.formats.xml import OneOrMany, WithText, in_xml
 from medallion_assets.sources.options import Source
 
 STRINGS = TextOptions(partial_days=True)
@@ -38,6 +39,11 @@ FORMATS: dict[str, Any] = {
 
 class JsonText(types.StringType):
     """The type of a column that takes a value's JSON text, for Spark to parse."""
+
+    def __init__(self, of_any_number: bool = False) -> None:
+        """With ``of_any_number``, one value alone is written as an array of one."""
+        super().__init__()
+        self.of_any_number = of_any_number
 
 
 @dataclass
@@ -115,8 +121,14 @@ def typed_value(text: str, value: Value, kind: types.DataType) -> tuple[Any, boo
     Raises:
         NotExact: It is not one of the type's.
     """
+    if isinstance(kind, OneOrMany) and value.kind != "array":
+        item, whole = typed_value(text, value, kind.elementType)
+        return [item], whole
     if value.kind == "null":
         return None, True
+    if isinstance(kind, WithText) and value.kind != "object" and kind.own in kind.names:
+        item, whole = typed_value(text, value, kind[kind.own].dataType)
+        return {**dict.fromkeys(kind.names), kind.own: item}, whole
     if isinstance(kind, types.StructType):
         _expect(value, "object")
         inner = take_object(text, value, kind)
@@ -204,8 +216,9 @@ def _string(text: str, value: Value, _: types.DataType) -> str:
     return content
 
 
-def _json_text(text: str, value: Value, _: types.DataType) -> str:
-    return text[value.start : value.end]
+def _json_text(text: str, value: Value, kind: types.DataType) -> str:
+    alone = isinstance(kind, JsonText) and kind.of_any_number and value.kind != "array"
+    return f"[{text[value.start : value.end]}]" if alone else text[value.start : value.end]
 
 
 def _boolean(_: str, value: Value, __: types.DataType) -> bool:
@@ -275,11 +288,15 @@ def as_read(schema: types.StructType, source: Source) -> types.StructType:
     if source.format not in ("json", "xml"):
         return schema
     given = {kind for name, kind in FORMATS.items() if name in source.reader_options}
-    fields = [
-        types.StructField(f.name, JsonText() if _by_spark(f.dataType, tuple(given)) else f.dataType)
-        for f in schema.fields
-    ]
+    fields = [types.StructField(f.name, _as_read(f.dataType, source, tuple(given))) for f in schema.fields]
     return types.StructType(fields)
+
+
+def _as_read(kind: types.DataType, source: Source, formatted: tuple[type, ...]) -> types.DataType:
+    of_xml = source.format == "xml"
+    if _by_spark(kind, formatted):
+        return JsonText(of_xml and isinstance(kind, types.ArrayType))
+    return in_xml(kind, source) if of_xml else kind
 
 
 def _by_spark(kind: types.DataType, formatted: tuple[type, ...]) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from xml.parsers import expat
 
+from pyspark.sql import types
+
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CUT, MOST_SHOWN, CutRecord
@@ -17,6 +19,26 @@ MALFORMED = "malformed XML"
 MOST_NAMES, SHOWN_NAMES = 100, 8
 """Names of elements that are no records: how many are looked through, and how many a message shows."""
 ENTITIES = "it declares entities, which are never expanded"
+
+
+class OneOrMany(types.ArrayType):
+    """An array in XML, where an element that is there once looks like no array."""
+
+    @classmethod
+    def typeName(cls) -> str:  # noqa: N802 (Spark's name)
+        """Return the name that Spark knows it by."""
+        return "array"
+
+
+class WithText(types.StructType):
+    """A struct in XML, where an element with a text alone looks like no struct: its text is in ``own``."""
+
+    own = ""
+
+    @classmethod
+    def typeName(cls) -> str:  # noqa: N802 (Spark's name)
+        """Return the name that Spark knows it by."""
+        return "struct"
 
 
 class Refused(ValueError):
@@ -195,3 +217,16 @@ def _reads_back(text: str) -> bool:
 
 def _string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def in_xml(kind: types.DataType, source: Source) -> types.DataType:
+    """Return a type as XML elements are read, the types inside of it too."""
+    if isinstance(kind, types.ArrayType):
+        return OneOrMany(in_xml(kind.elementType, source))
+    if isinstance(kind, types.MapType):
+        return types.MapType(kind.keyType, in_xml(kind.valueType, source))
+    if isinstance(kind, types.StructType):
+        found = WithText([types.StructField(f.name, in_xml(f.dataType, source)) for f in kind.fields])
+        found.own = source.option("valueTag", default="_VALUE")
+        return found
+    return kind
