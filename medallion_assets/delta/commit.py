@@ -103,7 +103,8 @@ def append(
     else:
         option = "mergeSchema" if mode == "append" or keep_schema else "overwriteSchema"
         writer = rows.write.format("delta").mode(mode).option(option, "true")
-    with configured(rows.sparkSession, TIMES):
+    # The session of the rows: that of a micro-batch is not the one that is active here.
+    with fenced(rows.sparkSession, path), configured(rows.sparkSession, TIMES):
         _save(writer, path, transaction)
 
 
@@ -129,8 +130,7 @@ def commit_nothing(spark: SparkSession, path: Path, transaction: Transaction) ->
 def _save(writer: DataFrameWriter, path: Path, transaction: Transaction) -> None:
     if transaction.app_id:
         writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", transaction.version)
-    with fenced(SparkSession.active(), path):
-        writer.option("userMetadata", json.dumps(transaction.commit_metadata)).save(str(path))
+    writer.option("userMetadata", json.dumps(transaction.commit_metadata)).save(str(path))
 
 
 NEXT_COMMIT = "spark.medallion.commit"
