@@ -294,11 +294,7 @@ def as_read(schema: types.StructType, source: Source) -> types.StructType:
 
 def _as_read(kind: types.DataType, source: Source, formatted: tuple[type, ...]) -> types.DataType:
     of_xml = source.format == "xml"
-    if _by_spark(kind, formatted):
+    # An option changes how columns of its own type are read.
+    if not reads(kind) or any(isinstance(inner, formatted) for inner in types_in(kind)):
         return JsonText(of_xml and isinstance(kind, types.ArrayType))
     return in_xml(kind, source) if of_xml else kind
-
-
-def _by_spark(kind: types.DataType, formatted: tuple[type, ...]) -> bool:
-    """Return true for a type of ours to hand on; an option changes how columns of its own type are read."""
-    return not reads(kind) or any(isinstance(inner, formatted) for inner in types_in(kind))
