@@ -134,7 +134,7 @@ class Plan(NamedTuple):
     Attributes:
         read: One range for each partition with news; an empty one marks where a new partition begins.
         lost: Ranges below those.
-        begins: Where the partitions of a first run begin, as empty ranges.
+        begins: Where the partitions of a first run begin, as empty ranges: all, or none where all begin at 0.
     """
 
     read: list[OffsetRange]
@@ -171,17 +171,17 @@ def planned(
         OffsetsLost: A partition ends before its position, or is gone: its offsets name other messages now.
     """
     plan, highest = Plan([], [], []), max(position, default=-1)
+    firsts = {p: there[topic.starting_offsets == "latest"] for p, there in available.items()}
     for partition, (begin, end) in sorted(available.items()):
-        first = end if topic.starting_offsets == "latest" else begin
         # A partition that was added since is read from its first message, whatever the first run did.
         is_of_first_run = partition not in position and (is_first or partition < highest)
-        at = position.get(partition, first if is_of_first_run else 0)
+        at = position.get(partition, firsts[partition] if is_of_first_run else 0)
         if at > end:
             raise _other_messages(topic, partition, at, end)
         if at < begin:
             plan.lost.append(OffsetRange(partition, at, begin))
-        if is_of_first_run and len(available) > 1 and first:
-            plan.begins.append(OffsetRange(partition, first, first))
+        if is_of_first_run and len(available) > 1 and (not is_first or any(firsts.values())):
+            plan.begins.append(OffsetRange(partition, *[firsts[partition]] * 2))
         elif partition not in position and at >= end:
             plan.read.append(OffsetRange(partition, end, end))
         if max(at, begin) < end:
