@@ -77,7 +77,7 @@ def append_next(path: Path, rows: pa.Table, batch: "Transaction | None" = None, 
     properties = CommitProperties(max_commit_retries=retries, app_transactions=txn)
     try:
         write_deltalake(there, rows, mode=mode, commit_properties=properties, **options)
-    except (CommitFailedError, DeltaError):
+    except DeltaError:
         check_held()
         raise
 

@@ -1,6 +1,6 @@
 package medallion
 
-import java.io.{IOException, OutputStream}
+import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{FileAlreadyExistsException => Exists}
 import java.{lang => jl, util => ju}

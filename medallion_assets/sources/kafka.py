@@ -181,7 +181,7 @@ def planned(
         if at < begin:
             plan.lost.append(OffsetRange(partition, at, begin))
         if is_of_first_run and len(available) > 1 and (not is_first or any(firsts.values())):
-            plan.begins.append(OffsetRange(partition, *[firsts[partition]] * 2))
+            plan.begins.append(OffsetRange(partition, firsts[partition], firsts[partition]))
         elif partition not in position and at >= end:
             plan.read.append(OffsetRange(partition, end, end))
         if max(at, begin) < end:

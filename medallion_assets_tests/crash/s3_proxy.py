@@ -1,21 +1,17 @@
-"""A store that speaks S3's protocol, and a proxy before it that records changes and kills at a request.
+"""A store that speaks S3's protocol, and a proxy before it that kills or stops a run at a request.
 
     python -m medallion_assets_tests.crash.s3_proxy FOLDER
 
 A process of its own, which ends with its input: ``deltalake`` holds Python's lock while it asks a store. Its
-first line has the addresses of the proxy and of the store, which is SeaweedFS where ``weed`` is on the path,
-else moto. What it does is told by files of the folder:
+first line is the address of the proxy. The store is SeaweedFS where ``weed`` is on the path, else moto.
 
-- ``recorded.jsonl``: each change is a line there, the request and all that the bucket holds after it, by the
-  SHA-256 that names a file of ``contents``.
-- ``trap.json``: the first change that matches its ``pattern`` finds the process group ``group`` killed
-  (``does``: ``kill before`` or ``kill after`` it is made), or stopped (``stop``). A stopped group's request
-  is held until ``trap.go`` is there; then it is made, and the group goes on. ``trap.sprung`` says that it was
-  met.
+A file ``trap.json`` of the folder says what it does: the first change that matches its ``pattern`` finds the
+process group ``group`` killed (``does``: ``kill before`` or ``kill after`` it is made) or stopped. A stopped
+group's request is held until ``trap.go`` is there; then it is made, and the group goes on. ``trap.sprung``
+says that it was met.
 """
 
 import contextlib
-import hashlib
 import http.client
 import json
 import logging
@@ -151,21 +147,14 @@ def proxy(store, watch):
 class Watch:
     """What the proxy does at each change, as the files of a folder tell it."""
 
-    def __init__(self, folder, store):
-        import boto3
-
-        self.folder, self.holds, self.lock = folder, {}, threading.Lock()
-        self.client = boto3.client("s3", endpoint_url=store)
-        (folder / "contents").mkdir(exist_ok=True)
+    def __init__(self, folder):
+        self.folder, self.lock = folder, threading.Lock()
 
     def __call__(self, request, do):
-        """Have a request done, and record it or spring the trap."""
+        """Have a request done, or spring the trap."""
         self.spring(request, do)
         with self.lock:
-            answer = do()
-            if (self.folder / "recorded.jsonl").exists() and request.keys and answer[0] < 300:
-                self.record(request)
-        return answer
+            return do()
 
     def spring(self, request, do):
         """Kill or stop the process that a trap is set for, where this is the request."""
@@ -185,19 +174,6 @@ class Watch:
             do()
         os.killpg(asked["group"], signal.SIGKILL)
         raise ConnectionError("the client was killed")
-
-    def record(self, request):
-        """Write down what the bucket holds now."""
-        for key in (key.removeprefix(f"{BUCKET}/") for key in request.keys):
-            found = None
-            with contextlib.suppress(self.client.exceptions.NoSuchKey):
-                found = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-            self.holds = {name: held for name, held in self.holds.items() if name != key}
-            if found is not None:
-                self.holds[key] = hashlib.sha256(found).hexdigest()
-                (self.folder / "contents" / self.holds[key]).write_bytes(found)
-        with (self.folder / "recorded.jsonl").open("a") as lines:
-            lines.write(json.dumps([str(request), self.holds]) + "\n")
 
 
 def until(holds, seconds=240):
@@ -266,17 +242,16 @@ def make_bucket(address):
 
 @contextmanager
 def watched_store(folder):
-    """Run the process, and give the addresses of proxy and store; the environment names the proxy."""
+    """Run the process while the environment names its proxy as the store."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "medallion_assets_tests.crash.s3_proxy", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        addresses = process.stdout.readline().split()
         before = dict(os.environ)
-        os.environ |= {**KEYS, "AWS_ENDPOINT_URL": addresses[0]}
+        os.environ |= {**KEYS, "AWS_ENDPOINT_URL": process.stdout.readline().strip()}
         # Of another store that had this bucket.
         objects._object_storage.cache_clear()
         try:
-            yield addresses
+            yield
         finally:
             for name in (*KEYS, "AWS_ENDPOINT_URL"):
                 os.environ.pop(name)
@@ -289,8 +264,8 @@ def main(folder):
     os.environ |= KEYS
     with a_store() as store:
         make_bucket(store)
-        with proxy(store, Watch(folder, store)) as address:
-            print(address, store, flush=True)
+        with proxy(store, Watch(folder)) as address:
+            print(address, flush=True)
             sys.stdin.read()
 
 
