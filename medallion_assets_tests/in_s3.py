@@ -1,18 +1,20 @@
 """Work on a chain of tables in S3 and on the same chain on a disk; say where they differ.
 
-    python -m medallion_assets_tests.in_s3 s3://BUCKET/PREFIX FOLDER deaths|verbs
+    python -m medallion_assets_tests.in_s3 s3://BUCKET/PREFIX FOLDER deaths|verbs|placements
 
 A process of its own: a session reads S3 only where it was started for a lake there. The last line is JSON:
 for each step, the tables that differ.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from medallion_assets.delta import progress
+from medallion_assets.lake.paths import Lake
 from medallion_assets.operations import VERBS, VerbRequest
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.quarantine.choice import QuarantineFilter
@@ -93,21 +95,43 @@ def verbs(houses, tables, compare):
     assert houses[0]._spark().table("shop.silver.sales").count() == 3
 
 
+def placements(houses, tables, compare):
+    """Lake and landing zone each in a place of its own: two instalments, as on a disk."""
+    import boto3
+
+    there, here = houses
+    other = f"{there.lake.root.parts[1]}-2"
+    boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"]).create_bucket(Bucket=other)
+    s3, disk = (house.lake.root.parent for house in houses)
+    lands([here], 2, 3, -4)
+    here.run(*tables)
+    for lake, landing in ((s3, disk), (disk, s3), (s3, path_of(f"s3://{other}"))):
+        mixed = Lakehouse(s3, there._spark)
+        name = f"lake in {lake}, landing in {landing}".replace(str(disk), "a folder")
+        placed = {"lake": lake / f"lake to {landing.name}", "landing": landing / f"landing of {lake.name}"}
+        mixed.lake = Lake(Settings(**placed).resolved())
+        for number, totals in ((1, (5, -1, 7)), (2, (3, -4))):
+            lands([mixed], number, *totals)
+            mixed.run(*tables)
+        mixed.assert_conserved(*tables)
+        compare(name.replace(str(s3), "S3").replace(f"s3://{other}", "another bucket"), mixed)
+
+
 def main(prefix, folder, work):
     spark = start_session(Settings(lake=prefix, spark_conf=OF_FEW_ROWS).resolved())
     tables = chain()
     houses = [Lakehouse(place, lambda: spark) for place in (path_of(prefix), Path(folder))]
     found = {}
 
-    def compare(step):
-        found[step] = differences(*(everything(house.lake, tables) for house in houses))
+    def compare(step, house=houses[0]):
+        found[step] = differences(*(everything(of.lake, tables) for of in (house, houses[1])))
 
     lands(houses, 1, 5, -1, 7)
     for house in houses:
         house.run(*tables)
     compare("first load")
 
-    {"deaths": deaths, "verbs": verbs}[work](houses, tables, compare)
+    {"deaths": deaths, "verbs": verbs, "placements": placements}[work](houses, tables, compare)
     sys.stdout.write(f"{json.dumps(found)}\n")
 
 

@@ -20,10 +20,12 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.runs.run import refresh
 from medallion_assets.session.object_store import s3_options
 from medallion_assets.settings import current_settings
+from medallion_assets.simulators import land
 from medallion_assets.storage import ObjectPath, StorageUnreachable, path_of, relative, remove_tree, resolved
 from medallion_assets.storage.lease import LeaseLost, TableBusy, held
 from medallion_assets.storage.objects import ObjectStorage
 from medallion_assets_tests.crash.s3_proxy import watched_store
+from medallion_assets_tests.dagster_home import daemon_up, until
 from medallion_assets_tests.in_s3 import needs_jars
 from medallion_assets_tests.shop import chain
 
@@ -58,6 +60,32 @@ def test_a_chain_in_s3_has_the_rows_of_one_on_a_disk_after_deaths_and_lost_check
 @needs_jars
 def test_a_full_refresh_and_a_replay_in_s3_give_the_rows_they_give_on_a_disk(s3, tmp_path):
     assert compared(s3, tmp_path, "verbs") == {"first load": [], "full refresh and replay": []}
+
+
+@pytest.mark.spark
+@pytest.mark.thorough
+@needs_jars
+def test_lake_and_landing_zones_each_in_a_place_of_its_own_give_the_rows_of_a_disk(s3, tmp_path):
+    assert compared(s3, tmp_path, "placements") == {
+        "first load": [],
+        "lake in S3, landing in a folder": [],
+        "lake in a folder, landing in S3": [],
+        "lake in S3, landing in another bucket": [],
+    }
+
+
+@pytest.mark.spark
+@needs_jars
+def test_a_file_dropped_into_s3_reaches_gold_there_by_the_daemon(tmp_path):
+    pytest.importorskip("moto.server", reason="moto[s3] and flask are not installed")
+    with watched_store(tmp_path / "store"):
+        lake, landing = path_of("s3://bucket/lake"), path_of("s3://bucket/landing")
+        land("health", landing, 1)
+        gold = lake / "health/gold/daily_patient_avg"
+        with daemon_up(tmp_path / "dagster_home", lake, landing) as said:
+            assert until(lambda: log.row_count(gold) > 0, 400), said.read_text()[-3000:]
+            assert until(lambda: "RUN_SUCCESS" in said.read_text(), 100)
+        assert said.read_text().count('Started execution of run for "health_chain"') == 1
 
 
 @pytest.mark.parametrize("is_new", [True, False])

@@ -14,8 +14,8 @@ from medallion_assets.session import start_session
 from medallion_assets.session.start import OF_FEW_ROWS
 from medallion_assets.settings import Settings
 from medallion_assets.storage import claims, path_of
-from medallion_assets_tests.crash.s3_proxy import BUCKET
 from medallion_assets_tests.faults.trial import shop_tables
+from medallion_assets_tests.s3_server import BUCKET
 from medallion_assets_tests.shop import totals_file
 
 LAKE, LANDING = f"s3://{BUCKET}/lake", f"s3://{BUCKET}/landing"

@@ -1,28 +1,27 @@
-"""A store that speaks S3's protocol, and a proxy before it that kills or stops a run at a request.
+"""A proxy before a store that speaks S3's protocol, which records changes and kills or stops a run at one.
 
     python -m medallion_assets_tests.crash.s3_proxy FOLDER
 
 A process of its own, which ends with its input: ``deltalake`` holds Python's lock while it asks a store. Its
-first line is the address of the proxy. The store is SeaweedFS where ``weed`` is on the path, else moto.
+first line has the addresses of the proxy and of the store (``s3_server``). Files of the folder say what it
+does:
 
-A file ``trap.json`` of the folder says what it does: the first change that matches its ``pattern`` finds the
-process group ``group`` killed (``does``: ``kill before`` or ``kill after`` it is made) or stopped. A stopped
-group's request is held until ``trap.go`` is there; then it is made, and the group goes on. ``trap.sprung``
-says that it was met.
+- ``recorded.jsonl``: each change becomes a line of it, the request and all that the bucket holds after it, by
+  the SHA-256 that names a file of ``contents``.
+- ``trap.json``: the first change that matches its ``pattern`` finds the process group ``group`` killed
+  (``does``: ``kill before`` or ``kill after`` it is made) or stopped. A stopped group's request is held until
+  ``trap.go`` is there; then it is made, and the group goes on. ``trap.sprung`` says that it was met.
 """
 
 import contextlib
+import hashlib
 import http.client
 import json
-import logging
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -32,13 +31,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import unescape
 
 from medallion_assets.storage import objects
-
-BUCKET = "bucket"
-KEYS = {"AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test"}  # fmt: skip
-IDENTITY = {"identities": [{"name": "test", "actions": ["Admin", "Read", "List", "Write", "Tagging"],
-                            "credentials": [{"accessKey": "test", "secretKey": "test"}]}]}  # fmt: skip
-PORTS = tuple(f"{part}.port{of}" for part in ("master", "volume", "filer", "s3") for of in ("", ".grpc"))
+from medallion_assets_tests.s3_server import BUCKET, KEYS, running_s3
 
 PASSED_ON = ("Content-Length", "Transfer-Encoding", "Connection", "Expect")
 
@@ -147,14 +140,21 @@ def proxy(store, watch):
 class Watch:
     """What the proxy does at each change, as the files of a folder tell it."""
 
-    def __init__(self, folder):
-        self.folder, self.lock = folder, threading.Lock()
+    def __init__(self, folder, store):
+        import boto3
+
+        self.folder, self.holds, self.lock = folder, {}, threading.Lock()
+        self.client = boto3.client("s3", endpoint_url=store)
+        (folder / "contents").mkdir(exist_ok=True)
 
     def __call__(self, request, do):
-        """Have a request done, or spring the trap."""
+        """Have a request done, and record it or spring the trap."""
         self.spring(request, do)
         with self.lock:
-            return do()
+            answer = do()
+            if (self.folder / "recorded.jsonl").exists() and request.keys and answer[0] < 300:
+                self.record(request)
+        return answer
 
     def spring(self, request, do):
         """Kill or stop the process that a trap is set for, where this is the request."""
@@ -175,6 +175,17 @@ class Watch:
         os.killpg(asked["group"], signal.SIGKILL)
         raise ConnectionError("the client was killed")
 
+    def record(self, request):
+        """Write down what the bucket holds now."""
+        for key in (key.removeprefix(f"{BUCKET}/") for key in request.keys):
+            self.holds.pop(key, None)
+            with contextlib.suppress(self.client.exceptions.NoSuchKey):
+                found = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+                self.holds[key] = hashlib.sha256(found).hexdigest()
+                (self.folder / "contents" / self.holds[key]).write_bytes(found)
+        with (self.folder / "recorded.jsonl").open("a") as lines:
+            lines.write(json.dumps([str(request), self.holds]) + "\n")
+
 
 def until(holds, seconds=240):
     """Wait until something holds."""
@@ -185,73 +196,17 @@ def until(holds, seconds=240):
 
 
 @contextmanager
-def a_store():
-    """Run a store, and give its address: SeaweedFS or moto."""
-    if shutil.which("weed"):
-        with seaweedfs() as address:
-            yield address
-        return
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
-
-
-@contextmanager
-def seaweedfs():
-    """Run SeaweedFS in a folder of its own, and give the address of its S3."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "identity.json").write_text(json.dumps(IDENTITY))
-        ports = free_ports(len(PORTS))
-        told = [f"-{name}={port}" for name, port in zip(PORTS, ports, strict=True)]
-        command = ["weed", "server", "-s3", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *told]
-        command += [f"-s3.config={folder}/identity.json", "-volume.max=20", "-master.volumeSizeLimitMB=64"]
-        # By default catalogs of tables have fixed ports, which a second server would miss.
-        command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-            yield f"http://127.0.0.1:{ports[PORTS.index('s3.port')]}"
-            server.kill()
-
-
-def free_ports(number):
-    """Return ports nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in found]
-
-
-def make_bucket(address):
-    """Create the bucket, once the store answers."""
-    import boto3
-    from botocore.exceptions import ClientError, EndpointConnectionError
-
-    client, until = boto3.client("s3", endpoint_url=address), time.monotonic() + 60
-    while True:
-        try:
-            return client.create_bucket(Bucket=BUCKET)
-        except (EndpointConnectionError, ClientError):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.5)
-
-
-@contextmanager
 def watched_store(folder):
-    """Run the process while the environment names its proxy as the store."""
+    """Run the process, and give the addresses of proxy and store; the environment names the proxy."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "medallion_assets_tests.crash.s3_proxy", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        before = dict(os.environ)
-        os.environ |= {**KEYS, "AWS_ENDPOINT_URL": process.stdout.readline().strip()}
+        addresses, before = process.stdout.readline().split(), dict(os.environ)
+        os.environ |= {**KEYS, "AWS_ENDPOINT_URL": addresses[0]}
         # Of another store that had this bucket.
         objects._object_storage.cache_clear()
         try:
-            yield
+            yield addresses
         finally:
             for name in (*KEYS, "AWS_ENDPOINT_URL"):
                 os.environ.pop(name)
@@ -262,11 +217,9 @@ def watched_store(folder):
 
 def main(folder):
     os.environ |= KEYS
-    with a_store() as store:
-        make_bucket(store)
-        with proxy(store, Watch(folder)) as address:
-            print(address, flush=True)
-            sys.stdin.read()
+    with running_s3() as store, proxy(store, Watch(folder, store)) as address:
+        print(address, store, flush=True)
+        sys.stdin.read()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,11 @@ from medallion_assets.lake.paths import Lake
 from medallion_assets.pytest_plugin import Lakehouse
 from medallion_assets.settings import Settings
 from medallion_assets.storage import path_of
-from medallion_assets_tests.crash.requests_to_s3 import BUCKET, LAKE, LANDING, lands
+from medallion_assets_tests.crash.requests_to_s3 import LAKE, LANDING, lands
 from medallion_assets_tests.crash.s3_proxy import until, watched_store
 from medallion_assets_tests.faults.trial import shop_tables
 from medallion_assets_tests.in_s3 import needs_jars
+from medallion_assets_tests.s3_server import BUCKET
 
 pytestmark = [pytest.mark.spark, needs_jars]
 
@@ -104,10 +106,12 @@ def test_runs_killed_at_a_commit_and_at_a_checkpoint_are_made_good_by_the_next(s
     assert_exact(house)
 
 
-PLACES = [
-    "bronze/orders/_delta_log/0+.json",
-    pytest.param("quarantine/orders/_delta_log/0+.json", marks=pytest.mark.thorough),
-]
+PLACES = ["bronze/orders/_delta_log/0+.json", *(
+    pytest.param(place, marks=pytest.mark.thorough)
+    for place in ("_ledger/orders/_delta_log/0+.json", "quarantine/orders/_delta_log/0+.json",
+                  "bronze/orders/part-", "silver/sales/_delta_log/0+.json", "gold/merged/_delta_log/0+.json",
+                  "gold/totals/checkpoint/commits/0")
+)]  # fmt: skip
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -124,3 +128,18 @@ def test_a_run_stopped_within_its_commit_commits_nothing_once_another_took_over(
     assert any("LeaseLost" in word or "took this table over" in word for word in wrong), wrong
     assert ran() == []
     assert_exact(house)
+
+
+EVERY = 9
+"""Requests from one trial to the next; ``sweep_in_s3 FOLDER`` tries each."""
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(3600)
+def test_a_lake_put_back_to_any_request_is_made_good_by_the_next_run(tmp_path):
+    pytest.importorskip("moto.server", reason="moto[s3] and flask are not installed")
+    command = [sys.executable, "-m", "medallion_assets_tests.crash.sweep_in_s3", str(tmp_path), str(EVERY)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    trials = [line for line in done.stdout.splitlines() if line.startswith("request ")]
+    assert done.returncode == 0, "\n".join(trials) + done.stderr[-2000:]
+    assert len(trials) >= 10
