@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, VariantType
 
 from medallion_assets.delta import log, working
+from medallion_assets.delta.errors import LateCommit
 from medallion_assets.delta.few_rows import Mode, write_few
 from medallion_assets.delta.names import quoted
 from medallion_assets.session.frames import is_local
@@ -68,6 +69,19 @@ class Transaction:
         """Return true where the table has this transaction's commit already."""
         return bool(self.app_id) and log.committed_version(path, self.app_id) >= self.version
 
+    def refuse_others(self, path: Path) -> None:
+        """Raise where a quarantine has a commit of another run since this batch began.
+
+        Raises:
+            LateCommit: It has; nothing was committed.
+        """
+        for info in log.newest_commits(path) if PENDING in self.commit_metadata and log.exists(path) else ():
+            metadata = log.commit_metadata_of(info)
+            if self.before is not None and info["version"] <= self.before:
+                return
+            if PENDING in metadata and metadata["run_id"] != self.run_id:
+                raise LateCommit(path, metadata["run_id"])
+
 
 def with_metadata(transaction: Transaction, metadata: Mapping[str, Any]) -> Transaction:
     """Return the transaction with more in its commit metadata."""
@@ -104,7 +118,7 @@ def append(
         option = "mergeSchema" if mode == "append" or keep_schema else "overwriteSchema"
         writer = rows.write.format("delta").mode(mode).option(option, "true")
     # The session of the rows: that of a micro-batch is not the one that is active here.
-    with fenced(rows.sparkSession, path), configured(rows.sparkSession, TIMES):
+    with fenced(rows.sparkSession, path, transaction), configured(rows.sparkSession, TIMES):
         _save(writer, path, transaction)
 
 
@@ -138,7 +152,7 @@ NEXT_COMMIT = "spark.medallion.commit"
 
 
 @contextmanager
-def fenced(spark: SparkSession, path: Path) -> Iterator[None]:
+def fenced(spark: SparkSession, path: Path, transaction: Transaction) -> Iterator[None]:
     """Let the block commit to a table while this process holds its leases.
 
     In an object store the block may commit the version after the newest one only, as it was before the
@@ -153,6 +167,7 @@ def fenced(spark: SparkSession, path: Path) -> Iterator[None]:
         yield
         return
     newest = log.version(path)
+    transaction.refuse_others(path)
     check_held()
     following = log.entry_of(path, 0 if newest is None else newest + 1)
     try:
@@ -229,7 +244,7 @@ def signed(spark: SparkSession, path: Path, transaction: Transaction) -> Iterato
     options = {USER_METADATA: json.dumps(transaction.commit_metadata)}
     if transaction.app_id:
         options |= {TXN_APP_ID: transaction.app_id, TXN_VERSION: str(transaction.version)}
-    with fenced(spark, path), configured(spark, options | TIMES):
+    with fenced(spark, path, transaction), configured(spark, options | TIMES):
         yield
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from medallion_assets.storage.lease import LeaseLost
+
 
 class DamagedCheckpoint(RuntimeError):
     """A file of a checkpoint cannot be read; nothing was read or written."""
@@ -53,4 +55,16 @@ class UnfitStore(RuntimeError):
             f"the lake at {root} cannot be kept in this object store: it wrote an object over another one "
             "although it was asked to create it only where there is none (If-None-Match), so that two runs "
             "could write one table at once. Nothing is left there: use a store that does, or a local folder."
+        )
+
+
+class LateCommit(LeaseLost):
+    """A run that was paused and lost its lease committed to the quarantine; the batch was not committed."""
+
+    def __init__(self, quarantine: Path, run_id: str) -> None:
+        """Name the quarantine and the run."""
+        super().__init__(
+            f"run {run_id}, which was paused and lost this table's lease, committed to the quarantine at "
+            f"{quarantine} after another run took over. This batch was not committed, and nothing is lost: "
+            "run again, and the next run takes that commit back."
         )

@@ -46,7 +46,7 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
     metadata = {"userMetadata": json.dumps(transaction.commit_metadata)}
     properties = CommitProperties(custom_metadata=metadata, app_transactions=txn, max_commit_retries=0)
     try:
-        _save_few(rows, path, mode, properties)
+        _save_few(rows, path, mode, properties, transaction)
     except (CommitFailedError, SchemaMismatchError):
         # Nothing was committed; Spark's own writer says what is wrong, where something is.
         return False
@@ -54,9 +54,12 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
     return True
 
 
-def _save_few(rows: DataFrame, path: Path, mode: Mode, properties: CommitProperties) -> None:
+def _save_few(
+    rows: DataFrame, path: Path, mode: Mode, properties: CommitProperties, transaction: "Transaction"
+) -> None:
     # Opened before the leases are checked: as in ``commit.fenced``.
     table = log.opened(path)
+    transaction.refuse_others(path)
     check_held()
     write_deltalake(table, arrow_of(rows), mode=mode, commit_properties=properties)
 

@@ -15,7 +15,7 @@ from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import UPSTREAM, Batch, newest, newest_flows, read_json
 from medallion_assets.delta.commit import Transaction
 from medallion_assets.delta.position import app_id, epoch_of, position_of, static_app_id
-from medallion_assets.delta.rollback import unfinished
+from medallion_assets.delta.rollback import unfinished, version_before
 from medallion_assets.lake.code_version import code_version
 from medallion_assets.lake.paths import Lake
 from medallion_assets.session.frames import FEW_BYTES, FEW_ROWS, computed, copied
@@ -90,6 +90,9 @@ def transaction(
         run_id: Who asked.
         in_epoch: The epoch the commit belongs to; the table's own where it is None.
         app: Another application id than the stream's.
+
+    Raises:
+        LateCommit: A run that lost the table's lease has committed to its quarantine since.
     """
     number = epoch(table, lake) if in_epoch is None else in_epoch
     metadata = {
@@ -100,7 +103,7 @@ def transaction(
         "checkpoint": progress.query_id(lake.state(table, "checkpoint")),
         UPSTREAM: log.table_id(lake.upstream_log(table)),
     }
-    before = log.version(lake.quarantine(table))
+    before = version_before(lake.path(table), lake.quarantine(table), run_id)
     return Transaction(app or app_id(table.key, number, table.flow), version, metadata, before)
 
 

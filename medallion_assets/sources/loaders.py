@@ -16,7 +16,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint
 from medallion_assets.delta.events import LOAD, Work, append_event
 from medallion_assets.delta.position import app_id, epoch_of
 from medallion_assets.delta.progress import refuse_damaged
-from medallion_assets.delta.rollback import check_format, roll_back, unfinished
+from medallion_assets.delta.rollback import check_format, roll_back, unfinished, version_before
 from medallion_assets.delta.stream import Query, run_streaming_query
 from medallion_assets.session import start_session
 from medallion_assets.session.catalog import name_tables
@@ -189,7 +189,7 @@ def _stream(
         epoch, ledger = epoch_of(place.path, place.key) + has_new_ledger(place), log.table_id(place.ledger)
         metadata = {"run_id": run_id, "table": place.key, "epoch": epoch, UPSTREAM: ledger}
         metadata[LANDING] = landing_of(place)
-        before = log.version(place.quarantine)
+        before = version_before(place.path, place.quarantine, run_id)
         transaction = Transaction(app_id(place.key, epoch), version, metadata, before)
         # Files that this call discovered have later sequences and are among the chosen ones.
         files = _without_unchosen(files_of(rows, place, after, version), chosen, place, transaction)

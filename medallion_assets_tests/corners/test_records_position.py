@@ -6,14 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, newest, newest_flows, recorded, stamp
-from medallion_assets.delta.commit import Transaction
-from medallion_assets.delta.errors import LakeFormatUnknown
+from medallion_assets.delta.commit import PENDING, Transaction
+from medallion_assets.delta.errors import LakeFormatUnknown, LateCommit
 from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.delta.progress import agrees, goes_on
-from medallion_assets.delta.rollback import FILE, check_format, unfinished
+from medallion_assets.delta.rollback import FILE, ROLLED_BACK, check_format, unfinished, version_before
 from medallion_assets.quarantine.choice import QuarantineFilter
+from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.replay.replay import replay
+from medallion_assets.runs.run import refresh
+from medallion_assets.runtime import write
+from medallion_assets.storage.lease import LeaseLost
 from medallion_assets_tests.corners.history_model import Shop, steps_of
 from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import chain, json_lines, order, orders_and_sales, totals_file
@@ -39,10 +44,10 @@ def commit_to(path, told, txn=None, operation="WRITE"):
     (folder / f"{number:020d}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
 
 
-def batch_to(path, position, flow="", epoch=0, **numbers):
+def batch_to(path, position, flow="", epoch=0, run_id="r", before=None, **numbers):
     batch = replace(Batch(position, 1, 1, 0), **numbers)
     app = app_id(KEY, epoch, flow)
-    signed = stamp(Transaction(app, position, {"run_id": "r", "epoch": epoch}), path, flow, batch)
+    signed = stamp(Transaction(app, position, {"run_id": run_id, "epoch": epoch}, before), path, flow, batch)
     commit_to(path, signed.commit_metadata, (app, position))
 
 
@@ -93,6 +98,39 @@ def test_what_a_quarantine_took_counts_once_its_table_has_committed(tmp_path):
     assert unfinished(path, quarantine) is None
 
 
+def test_what_a_quarantine_took_from_a_run_that_was_paused_does_not_count_once_another_made_its_batch(
+    tmp_path,
+):
+    path, quarantine = tmp_path / "t", tmp_path / "q"
+    batch_to(path, 0)
+    batch_to(path, 2)
+    batch_to(path, 3)
+    commit_to(quarantine, {"run_id": "old"})
+    for version in (1, 2):
+        # The other run came to 2 in one batch, or made the very same batch.
+        half = Transaction(app_id(KEY, 0), version, {"run_id": "paused"}, before=0).of_quarantine
+        commit_to(quarantine, half.commit_metadata)
+        assert unfinished(path, quarantine)[1:] == (version, 0, "paused")
+        with pytest.raises(LateCommit, match="run paused, which was paused and lost this table's lease"):
+            version_before(path, quarantine, "r")
+        commit_to(quarantine, {"run_id": "r", ROLLED_BACK: half.commit_metadata[PENDING]})
+        assert version_before(path, quarantine, "r") == 2 * version
+
+
+def test_what_a_quarantine_took_counts_whoever_wrote_the_batches_after_it(tmp_path):
+    path, quarantine = tmp_path / "t", tmp_path / "q"
+    half = Transaction(app_id(KEY, 0), 1, {"run_id": "r"}).of_quarantine
+    commit_to(quarantine, half.commit_metadata)
+    batch_to(path, 1)
+    assert unfinished(path, quarantine) is None
+    batch_to(path, 2, run_id="other", before=0)
+    assert unfinished(path, quarantine) is None
+    for number in range(3, 6):
+        batch_to(path, number, run_id=str(number), before=0)
+        commit_to(path, None, operation="OPTIMIZE")
+    assert unfinished(path, quarantine) is None
+
+
 @pytest.mark.parametrize(
     ("committed", "planned", "position", "goes", "repeats"),
     [(3, 3, 3, True, True), (3, 4, 3, False, True), (3, 4, 4, False, True), (2, 2, 3, False, False),
@@ -119,6 +157,31 @@ def test_a_lake_of_another_format_or_of_none_is_refused_by_name(tmp_path):
     commit_to(tmp_path / "old/shop/bronze/orders", {"run_id": "r"})
     with pytest.raises(LakeFormatUnknown, match=r"the lake at .*/old has tables and says no format"):
         check_format(tmp_path / "old")
+
+
+@pytest.mark.spark
+def test_a_batch_is_not_committed_beside_what_a_paused_run_put_into_the_quarantine(
+    drop, refreshed, lake, spark, rows_of, monkeypatch
+):
+    orders, sales, _ = chain(bronze_rules=())
+    drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -1)))
+    refreshed(orders, sales)
+    drop("shop/orders", "b.json", json_lines(order(3, 5), order(4, -1)))
+    refreshed(orders)
+    quarantine = lake.quarantine(sales)
+
+    def late(verdict, counts, table, path, transaction):
+        stale = replace(transaction, commit_metadata={"run_id": "paused"}).of_quarantine
+        commit_to(quarantine, stale.commit_metadata)
+        append_refused(verdict, counts, table, path, transaction)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(write, "append_refused", late)
+        with pytest.raises(LeaseLost, match="run paused"):
+            refresh(sales, lake, lambda: spark)
+    refreshed(sales)
+    assert [row["id"] for row in rows_of(sales.key, "SELECT id FROM t ORDER BY id")] == [1, 3]
+    assert log.row_count(quarantine) == 2
 
 
 @pytest.mark.spark

@@ -130,6 +130,23 @@ def test_a_run_stopped_within_its_commit_commits_nothing_once_another_took_over(
     assert_exact(house)
 
 
+@pytest.mark.thorough
+def test_a_run_stopped_within_its_commit_commits_nothing_once_its_quarantine_was_rolled_back(store):
+    house = landed(0)
+    assert ran() == []
+    landed(1)
+    with running() as paused:
+        trap(store, paused, "silver/sales/_delta_log/0+1.json", "stop")
+        until((store / "trap.sprung").exists)
+        with running() as dies:
+            trap(store, dies, "silver/sales/part-", "kill before")
+            dies.wait(300)
+        (store / "trap.go").touch()
+        told(paused)
+    assert ran() == []
+    assert_exact(house)
+
+
 EVERY = 9
 """Requests from one trial to the next; ``sweep_in_s3 FOLDER`` tries each."""
 
