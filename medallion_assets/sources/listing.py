@@ -11,11 +11,12 @@ from medallion_assets.sources.counted_lines import tag_of
 from medallion_assets.sources.ledger import Known
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.walking import Tree, entries
-from medallion_assets.storage import FILE, Stored, microseconds
+from medallion_assets.storage import FILE, UNNAMED, Stored, microseconds
 from medallion_assets.storage.copies import local_copy
 
 NO_FILE = "not a regular file: a link could lead out of the landing zone"
 NOT_UTF8 = "its name is not UTF-8"
+ODD_NAME = "no reader can ask for its name, which has a control character or a part that is empty, . or .."
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class FoundFile:
             self.stored.path.encode()
         except UnicodeEncodeError:
             return NOT_UTF8
-        return "" if self.stored.kind == FILE else NO_FILE
+        return {FILE: "", UNNAMED: ODD_NAME}.get(self.stored.kind, NO_FILE)
 
 
 @dataclass(frozen=True)

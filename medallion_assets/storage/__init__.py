@@ -14,6 +14,7 @@ from medallion_assets.storage.port import (
     FILE,
     FOLDER,
     LINK,
+    UNNAMED,
     Storage,
     StorageUnreachable,
     Stored,
@@ -22,7 +23,7 @@ from medallion_assets.storage.port import (
 )
 
 __all__ = [
-    "FILE", "FOLDER", "LINK", "ObjectPath", "Storage", "StorageUnreachable", "Stored", "every_name",
-    "for_reader", "is_object", "is_still", "microseconds", "move", "path_of", "put_back",
+    "FILE", "FOLDER", "LINK", "UNNAMED", "ObjectPath", "Storage", "StorageUnreachable", "Stored",
+    "every_name", "for_reader", "is_object", "is_still", "microseconds", "move", "path_of", "put_back",
     "relative", "remove_tree", "resolved", "scratch_of", "set_aside", "storage_of",
 ]  # fmt: skip

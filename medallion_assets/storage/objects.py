@@ -20,6 +20,7 @@ from obstore.exceptions import (
 )
 from obstore.store import from_url
 
+from medallion_assets.storage.odd_keys import OddKey, is_odd, listed
 from medallion_assets.storage.port import (
     FILE,
     FOLDER,
@@ -48,8 +49,13 @@ class ObjectStorage(Storage):
     def list(self, folder: str, takes: Callable[[str], bool] = every_name) -> Iterator[Stored]:
         """Return what has the folder's path and one more part, in the order of names."""
         prefix = self._key(folder)
-        with _python_errors(folder):
-            found = obstore.list_with_delimiter(self.store, prefix or None)
+        try:
+            with _python_errors(folder):
+                found = obstore.list_with_delimiter(self.store, prefix or None)
+        except OddKey as error:
+            there = listed(self.bucket, f"{prefix}/" if prefix else "", error)
+            yield from sorted((f for f in there if f.kind == FOLDER or takes(f.name)), key=lambda f: f.name)
+            return
         folders = [Stored(self._path(p), p.rsplit("/", 1)[-1], FOLDER) for p in found["common_prefixes"]]
         # Some tools keep an empty object in place of a folder.
         objects = [self._stored(facts) for facts in found["objects"] if facts["path"] != prefix]
@@ -57,9 +63,15 @@ class ObjectStorage(Storage):
 
     def list_after(self, folder: str, path: str) -> Iterator[Stored]:
         """Return the objects below a folder with names after that of ``path``, where the store begins."""
-        with _python_errors(folder):
-            for page in obstore.list(self.store, self._key(folder) or None, offset=self._key(path)):
-                yield from map(self._stored, page)
+        prefix = self._key(folder)
+        after = self._key(path)
+        try:
+            with _python_errors(folder):
+                for page in obstore.list(self.store, prefix or None, offset=after):
+                    yield from map(self._stored, page)
+                    after = page[-1]["path"]
+        except OddKey as error:
+            yield from listed(self.bucket, f"{prefix}/" if prefix else "", error, after, deep=True)
 
     def stat(self, path: str, follow: bool = False) -> Stored | None:
         """Return the metadata of a path; a path that is a prefix of others is a folder."""
@@ -68,9 +80,17 @@ class ObjectStorage(Storage):
             try:
                 return self._stored(obstore.head(self.store, key)) if key else Stored(path, "", FOLDER)
             except FileNotFoundError:
-                # One page: a prefix may have millions of objects.
-                some = next(iter(obstore.list(self.store, key, chunk_size=1)), None)
+                some = self._is_prefix(key)
         return Stored(self._path(key), key.rsplit("/", 1)[-1], FOLDER) if some else None
+
+    def _is_prefix(self, key: str) -> bool:
+        try:
+            # One page: a prefix may have millions of objects.
+            return next(iter(obstore.list(self.store, key, chunk_size=1)), None) is not None
+        except BaseError as error:
+            if not is_odd(error):
+                raise
+            return True
 
     def open(self, path: str) -> BinaryIO:
         """Return an object's bytes; a read fails once the object has another version."""
@@ -167,6 +187,8 @@ def _python_errors(path: str) -> Iterator[None]:
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise PermissionError(f"{path}: {_first_line(error)}") from error
     except BaseError as error:
+        if is_odd(error):
+            raise OddKey(path, str(error).strip().split("\n\n")[0]) from error
         raise StorageUnreachable(
             f"{path} could not be reached: {_first_line(error)}. Nothing was read or changed: check address, "
             "region and network, and run again."

@@ -10,6 +10,8 @@ from typing import BinaryIO, NamedTuple
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
+UNNAMED = "unnamed"
+"""The kind of an object whose name no reader can ask for; ``path`` and ``name`` show it with escapes."""
 
 
 class StorageUnreachable(RuntimeError):
@@ -22,7 +24,7 @@ class Stored(NamedTuple):
     Attributes:
         path: As every method of the store takes it.
         name: Its last part.
-        kind: ``file``, ``folder``, ``link``, or ``other`` (sockets, pipes, devices).
+        kind: ``file``, ``folder``, ``link``, ``unnamed``, or ``other`` (sockets, pipes, devices).
         size: Bytes.
         modified_at: Microseconds since 1970.
         tag: The store's own version tag, which changes with the contents; empty where it has none.

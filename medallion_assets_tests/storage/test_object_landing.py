@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import sys
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +23,7 @@ from medallion_assets.storage import StorageUnreachable, storage_of
 from medallion_assets.storage.objects import ObjectStorage
 from medallion_assets_tests.shop import orders_of
 
+boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")
 JSON = Source("things", "json", recursive_file_lookup=True)
 
 
@@ -102,6 +105,35 @@ def test_a_store_that_does_not_answer_fails_the_look_and_refuses_no_file(ledger,
         with pytest.raises(StorageUnreachable):
             discover(zone, ledger, JSON)
     assert discover(zone, ledger, JSON).admitted == 1
+
+
+@pytest.mark.parametrize("odd", ["b\x1bc.json", "b\x7fc.json", "d//b.json"])
+@pytest.mark.parametrize("way", ["listed", "after a cursor"])
+def test_an_object_whose_name_no_reader_can_ask_for_is_refused_by_name_and_others_load(s3, ledger, odd, way):
+    zone, source = f"{s3}/{uuid.uuid4().hex}", replace(JSON, use_incremental_listing=way == "after a cursor")
+    put(zone, "a.json", b'{"a":1}\n')
+    if way == "after a cursor":
+        assert discover(zone, ledger, source).admitted == 1
+    boto3.client("s3").put_object(Bucket=s3[5:], Key=f"{zone[len(s3) + 1 :]}/{odd}", Body=b'{"a":2}\n')
+    put(zone, "z.json", b'{"a":3}\n')
+    assert discover(zone, ledger, source).refused == 1
+    assert discover(zone, ledger, source).refused == 0
+    found = entries(ledger, zone)
+    assert {name for name, entry in found.items() if entry.status == "admitted"} == {"a.json", "z.json"}
+    (refused,) = (entry for entry in found.values() if entry.status == "refused")
+    assert refused.path.startswith(odd.encode("unicode_escape").decode()[: -len("b.json")])
+    assert "no reader can ask for its name" in refused.reason
+
+
+def test_without_boto3_such_an_object_is_named_and_nothing_is_taken(s3, ledger, monkeypatch):
+    zone = f"{s3}/{uuid.uuid4().hex}"
+    put(zone, "a.json", b'{"a":1}\n')
+    boto3.client("s3").put_object(Bucket=s3[5:], Key=f"{zone[len(s3) + 1 :]}/b\x01.json", Body=b"{}")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(
+        StorageUnreachable, match=r"/b\\x01\.json.*rename or delete.*medallion-assets\[events\]"
+    ):
+        discover(zone, ledger, JSON)
 
 
 @pytest.mark.spark
