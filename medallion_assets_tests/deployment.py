@@ -164,4 +164,4 @@ def tell_queue():
     for key in (key for key in landed_keys() if key.startswith(f"landing/{notified.ZONE}/")):
         said = {"bucket": {"name": BUCKET}, "object": {"key": quote_plus(key)}}
         body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": said}]})
-        queue_client(url.rpartition("/")[0]).send_message(QueueUrl=url, MessageBody=body)
+        queue_client(url.rsplit("/", 2)[0]).send_message(QueueUrl=url, MessageBody=body)
