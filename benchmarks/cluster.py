@@ -3,8 +3,8 @@
     python -m benchmarks.cluster [MEGABYTES]
 
 A standalone Spark cluster of this machine, with one core a worker, parses JSON files on its executors (64 MB
-where nothing is said). A driver for each cluster and place loads as much twice: the first load meets code that
-the JVMs never ran, the second is what a session that stays takes. The store is an S3 server of this machine
+where nothing is said). A driver for each cluster and place loads as much twice: the first load meets code the
+JVMs never ran, the second is what a session that stays takes. The store is an S3 server of this machine
 (``medallion_assets_tests/s3_server.py``). All of them share its cores.
 """
 
