@@ -21,7 +21,15 @@ from medallion_assets.runs.run import refresh
 from medallion_assets.session.object_store import s3_options
 from medallion_assets.settings import current_settings
 from medallion_assets.simulators import land
-from medallion_assets.storage import ObjectPath, StorageUnreachable, path_of, relative, remove_tree, resolved
+from medallion_assets.storage import (
+    ObjectPath,
+    StorageUnreachable,
+    objects,
+    path_of,
+    relative,
+    remove_tree,
+    resolved,
+)
 from medallion_assets.storage.lease import LeaseLost, TableBusy, held
 from medallion_assets.storage.objects import ObjectStorage
 from medallion_assets_tests.crash.s3_proxy import watched_store
@@ -257,3 +265,13 @@ def test_a_store_that_does_not_answer_is_told_as_that_and_not_as_a_damaged_table
     monkeypatch.setattr(ObjectStorage, "stat", silent)
     with pytest.raises(StorageUnreachable):
         log.opened(path)
+
+
+def test_a_command_says_in_one_paragraph_that_a_plain_address_has_to_be_allowed(lake, monkeypatch):
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    objects._object_storage.cache_clear()
+    done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == 1
+    assert "set AWS_ALLOW_HTTP=true for a store at an http:// address, and run again" in done.output
+    assert "Traceback" not in done.output
+    objects._object_storage.cache_clear()

@@ -5,10 +5,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from medallion_assets.declare.errors import DeclarationError, UnknownTable
 from medallion_assets.declare.pipeline import chosen
 from medallion_assets.declare.table import Table
+from medallion_assets.delta.errors import UnfitStore
 from medallion_assets.lake.loaded import loaded_tables
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.resources import Resource, resources_of
@@ -23,9 +25,24 @@ from medallion_assets.reports import (
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import NamedTable
-from medallion_assets.storage import path_of, storage_of
+from medallion_assets.storage import StorageUnreachable, path_of, storage_of
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="An open medallion lakehouse.")
+
+class Commands(TyperGroup):
+    """The commands: a store that does not answer, or cannot hold a lake, ends each with its message."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except (StorageUnreachable, UnfitStore) as error:
+            typer.secho(str(error), err=True, fg="red")
+            raise typer.Exit(1) from error
+
+
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, add_completion=False, help="An open medallion lakehouse."
+)
 USAGE_ERROR = 2
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE | TABLE]...")]
 

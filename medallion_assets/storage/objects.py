@@ -34,6 +34,8 @@ from medallion_assets.storage.port import (
 BLOCK = 4 << 20
 """Bytes asked for at a time: a request takes as long as some megabytes do."""
 
+CHECK = "check address, region and network"
+
 _creating = threading.Lock()
 
 
@@ -189,9 +191,12 @@ def _python_errors(path: str) -> Iterator[None]:
     except BaseError as error:
         if is_odd(error):
             raise OddKey(path, str(error).strip().split("\n\n")[0]) from error
+        # What the library says of an http:// address that it was not allowed.
+        is_plain = "builder error" in str(error) and path.startswith("s3://")
+        what = "set AWS_ALLOW_HTTP=true for a store at an http:// address" if is_plain else CHECK
+        why = _first_line(error)
         raise StorageUnreachable(
-            f"{path} could not be reached: {_first_line(error)}. Nothing was read or changed: check address, "
-            "region and network, and run again."
+            f"{path} could not be reached: {why}. Nothing was read or changed: {what}, and run again."
         ) from error
 
 
