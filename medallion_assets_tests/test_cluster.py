@@ -2,11 +2,9 @@
 
 import importlib
 import json
-import re
 import subprocess
 import sys
 import zipfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ from medallion_assets.settings import Settings
 from medallion_assets.simulators import land
 from medallion_assets.storage import path_of, storage_of
 from medallion_assets_tests.cluster import PROJECT, Cluster, end, land_bulk, until
-from medallion_assets_tests.crash.sweep import differences, everything
+from medallion_assets_tests.crash.sweep import differences, everything, rounded
 from medallion_assets_tests.in_s3 import needs_jars
 
 DRIVER = "medallion_assets_tests.cluster"
@@ -133,13 +131,6 @@ def test_the_reference_pipelines_equal_those_of_one_machine_when_a_worker_and_a_
         everything(Lake(Settings(lake=folder / "lake").resolved()), tables) for folder in (here, there)
     )
     assert not differences(rounded(of_cluster), rounded(of_one))
-
-
-def rounded(tables):
-    """Return rows as texts whose floating point numbers have nine digits: a sum depends on its order."""
-    number = re.compile(r"\d+\.\d+(e-?\d+)?")
-    shorter = partial(number.sub, lambda found: f"{float(found[0]):.9g}")
-    return {name: sorted(map(shorter, rows)) for name, rows in tables.items()}
 
 
 def commits(folder):

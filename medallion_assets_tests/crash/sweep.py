@@ -10,9 +10,11 @@ where a trial lost, doubled or stuck.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from medallion_assets.delta import log
@@ -88,6 +90,13 @@ def everything(lake, tables):
 def differences(found, expected):
     """Return, in words, each table and quarantine that does not hold what it should."""
     return [f"{k}: {len(found[k])} rows, not {len(v)}" for k, v in expected.items() if found[k] != v]
+
+
+def rounded(tables):
+    """Return rows as texts whose floating point numbers have nine digits: a sum depends on its order."""
+    number = re.compile(r"\d+\.\d+(e-?\d+)?")
+    shorter = partial(number.sub, lambda found: f"{float(found[0]):.9g}")
+    return {name: sorted(map(shorter, rows)) for name, rows in tables.items()}
 
 
 class Trials:
