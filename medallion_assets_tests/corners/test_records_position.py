@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from medallion_assets.declare.errors import RefreshFailed
 from medallion_assets.delta import log
 from medallion_assets.delta.batches import Batch, newest, newest_flows, recorded, stamp
 from medallion_assets.delta.commit import PENDING, Transaction
@@ -18,7 +19,6 @@ from medallion_assets.quarantine.quarantined import append_refused
 from medallion_assets.replay.replay import replay
 from medallion_assets.runs.run import refresh
 from medallion_assets.runtime import write
-from medallion_assets.storage.lease import LeaseLost
 from medallion_assets_tests.corners.history_model import Shop, steps_of
 from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import chain, json_lines, order, orders_and_sales, totals_file
@@ -177,7 +177,7 @@ def test_a_batch_is_not_committed_beside_what_a_paused_run_put_into_the_quaranti
 
     with monkeypatch.context() as patch:
         patch.setattr(write, "append_refused", late)
-        with pytest.raises(LeaseLost, match="run paused"):
+        with pytest.raises(RefreshFailed, match="run paused, which was paused and lost"):
             refresh(sales, lake, lambda: spark)
     refreshed(sales)
     assert [row["id"] for row in rows_of(sales.key, "SELECT id FROM t ORDER BY id")] == [1, 3]
