@@ -83,6 +83,7 @@ def test_lake_and_landing_zones_each_in_a_place_of_its_own_give_the_rows_of_a_di
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 @needs_jars
 def test_a_file_dropped_into_s3_reaches_gold_there_by_the_daemon(tmp_path):
     pytest.importorskip("moto.server", reason="moto[s3] and flask are not installed")
