@@ -50,6 +50,10 @@ def write_few(rows: DataFrame, path: Path, transaction: "Transaction", mode: Mod
     except (CommitFailedError, SchemaMismatchError):
         # Nothing was committed; Spark's own writer says what is wrong, where something is.
         return False
+    except OSError:
+        # A request of a process that was paused ran out of time: the store's words do not say why.
+        check_held()
+        raise
     write_checksums(path)
     return True
 
@@ -80,7 +84,7 @@ def append_next(path: Path, rows: pa.Table, batch: "Transaction | None" = None, 
     properties = CommitProperties(max_commit_retries=retries, app_transactions=txn)
     try:
         write_deltalake(there, rows, mode=mode, commit_properties=properties, **options)
-    except DeltaError:
+    except (DeltaError, OSError):
         check_held()
         raise
 
