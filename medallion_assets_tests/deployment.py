@@ -152,16 +152,16 @@ def queue_client(address):
     return boto3.client("sqs", endpoint_url=address, region_name=KEYS["AWS_REGION"])
 
 
-def landed_keys():
-    """Return the keys of all that has landed."""
+def landed():
+    """Return the keys of all that has landed, each with its time."""
     pages = store_client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="landing/")
-    return [found["Key"] for page in pages for found in page.get("Contents", ())]
+    return {found["Key"]: found["LastModified"] for page in pages for found in page.get("Contents", ())}
 
 
 def tell_queue():
     """Send the queue a notification of each object in its landing zone, of the older ones again."""
     url = os.environ["EVENTS_QUEUE"]
-    for key in (key for key in landed_keys() if key.startswith(f"landing/{notified.ZONE}/")):
+    for key in (key for key in landed() if key.startswith(f"landing/{notified.ZONE}/")):
         said = {"bucket": {"name": BUCKET}, "object": {"key": quote_plus(key)}}
         body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": said}]})
         queue_client(url.rsplit("/", 2)[0]).send_message(QueueUrl=url, MessageBody=body)

@@ -24,7 +24,7 @@ from medallion_assets.pipelines import PIPELINES
 from medallion_assets.settings import Settings
 from medallion_assets_tests.crash.sweep import differences, everything, rounded
 from medallion_assets_tests.dagster_home import PROJECT, until
-from medallion_assets_tests.deployment import deployed, landed_keys, store_client, tell_queue
+from medallion_assets_tests.deployment import deployed, landed, store_client, tell_queue
 from medallion_assets_tests.s3_server import BUCKET
 
 CAUGHT_UP = 900
@@ -94,12 +94,13 @@ def medallion(*words, **settings):
 
 
 def copy_landing(target):
-    """Copy what has landed in the store to a disk, each file once."""
-    for key in landed_keys():
+    """Copy what has landed in the store to a disk, each file once, with its time there."""
+    for key, at in landed().items():
         file = target / key.removeprefix("landing/")
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             store_client().download_file(BUCKET, key, str(file))
+            os.utime(file, (at.timestamp(), at.timestamp()))
 
 
 def main(folder):
