@@ -62,7 +62,7 @@ def test_a_name_of_databricks_or_spark_means_ours(theirs, ours):
 
 
 def test_a_reader_option_may_have_its_formats_name_before_it():
-    told = {"cloudFiles.csv.delimiter": "|", "cloudFiles.csv.header": True}
+    told = {"cloudFiles.csv.delimiter": "|", "cloudFiles.csv.header": True, "multiLine": "true"}
     meant = {"delimiter": "|", "header": "true"}
     assert source_of("t", "CSV", "/x", told) == Source("t", "csv", "/x", reader_options=meant)
 
@@ -78,6 +78,10 @@ def test_a_reader_option_may_have_its_formats_name_before_it():
         ({"cloudFiles.region": "eu"}, "file_events takes the URL of an SQS queue"),
         ({"cloudFiles.resourceTag.team": "x"}, "file_events takes the URL of an SQS queue"),
         ({"allowSingleQuotes": "true"}, "changed or dropped in silence"),
+        ({"primitivesAsString": "true"}, "without infer_column_types every column is text"),
+        ({"prefersDecimal": "true"}, "types in schema_hints"),
+        ({"timeZone": "Europe/Paris"}, "times without a zone are UTC"),
+        ({"cloudFiles.privateKeyId": "x"}, "credentials come from the environment"),
         ({"mergeSchema": "false"}, "failOnNewColumns"),
         ({"cloudFiles.format": "csv"}, "the format was given as 'json'"),
         ({"cloudFiles.maxFilesPerTrigger": "many"}, "maxFilesPerTrigger='many'"),
