@@ -257,7 +257,9 @@ def test_a_trigger_that_cannot_be_is_a_usage_error_that_says_why(medallion, word
 def test_stop_ends_every_stream_of_these_tables_and_names_it(medallion, lake, no_spark):
     assert "no stream is running" in medallion("stop").output
     running = [
-        threading.Thread(target=list, args=(stream_tables(tables, lake, no_spark, 60, threading.Event()),))
+        threading.Thread(
+            target=list, args=(stream_tables(tables, lake, no_spark, 60, threading.Event()),), daemon=True
+        )
         for tables in (chosen(PIPELINES, ["school"]), chosen(PIPELINES, ["health"]))
     ]
     for thread in running:
