@@ -116,6 +116,16 @@ def test_reading_an_empty_lake_says_that_nothing_is_there(medallion, words):
     assert "nothing there" in done.output
 
 
+def test_files_that_landed_are_listed_before_a_run_has_looked_at_them(medallion, lake):
+    medallion("land", "school", "--files", "2")
+    (lake.settings.landing / "school/enrollments/more.tmp").write_text("")
+    told = json.loads(medallion("files", "school/bronze/enrollments", "--json").output)
+    landed = [(f"enrollments_000{number}.json", "landed") for number in (1, 2)]
+    assert [(file["path"], file["status"]) for file in told] == [*landed, ("more.tmp", "ignored")]
+    assert all(file["size"] and file["create_time"] for file in told[:2])
+    assert "enrollments_0001.json" in medallion("files", "school").output
+
+
 def test_a_table_that_is_piped_is_not_folded_at_a_terminals_width(lake):
     told = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     ours = {"MEDALLION_LAKE": str(lake.root), "MEDALLION_LANDING": str(lake.settings.landing)}
@@ -247,7 +257,9 @@ def test_a_trigger_that_cannot_be_is_a_usage_error_that_says_why(medallion, word
 def test_stop_ends_every_stream_of_these_tables_and_names_it(medallion, lake, no_spark):
     assert "no stream is running" in medallion("stop").output
     running = [
-        threading.Thread(target=list, args=(stream_tables(tables, lake, no_spark, 60, threading.Event()),))
+        threading.Thread(
+            target=list, args=(stream_tables(tables, lake, no_spark, 60, threading.Event()),), daemon=True
+        )
         for tables in (chosen(PIPELINES, ["school"]), chosen(PIPELINES, ["health"]))
     ]
     for thread in running:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import dagster as dg
 import pytest
@@ -23,7 +24,7 @@ from medallion_assets.orchestration.resources import SparkResource
 from medallion_assets.pipelines import PIPELINES
 from medallion_assets.pytest_plugin import Crashed
 from medallion_assets.runs import streaming
-from medallion_assets.runs.run import run_tables
+from medallion_assets.runs.run import Outcome, run_tables
 from medallion_assets.runs.streaming import stream_tables
 from medallion_assets.simulators import land
 from medallion_assets.sources.errors import seconds_of
@@ -80,6 +81,28 @@ def test_each_table_of_a_stream_is_taken_at_the_processing_time_of_its_own(lake,
     assert taken[sales.key] == 1
     assert 2 <= taken["shop/gold/totals"] <= 6 < taken[bronze.key]
     assert timings_of(tables)[sales.key].every_seconds == 3600, "as it declares"
+
+
+def test_a_table_that_fails_is_taken_ever_more_rarely_and_the_others_from_start_to_start(
+    lake, no_spark, monkeypatch
+):
+    stop, began = threading.Event(), {}
+    bronze, sales, _ = chain()
+
+    def worked(due, *others, **named):
+        for table in due:
+            began.setdefault(table.key, []).append(time.monotonic())
+            time.sleep(0.1 if table is bronze else 0)
+            yield Outcome(table, None, None, error="as ever" if table is sales else "")
+
+    monkeypatch.setattr(streaming, "run_tables", worked)
+    threading.Timer(3.4, stop.set).start()
+    failed = [m.outcome.table for m in stream_tables((bronze, sales), lake, no_spark, 0.2, stop)]
+    assert failed in ([sales] * 3, [sales] * 4), "at once, then after 0.4 s, 0.8 s and 1.6 s"
+    gaps = {key: [after - before for before, after in pairwise(times)] for key, times in began.items()}
+    assert all(gap > 0.7 * least for gap, least in zip(gaps[sales.key], (0.4, 0.8, 1.6), strict=False))
+    usual = sorted(gaps[bronze.key])[len(gaps[bronze.key]) // 2]
+    assert usual < 0.29, "the work is within the interval, and not added to it"
 
 
 def test_a_trigger_that_cannot_be_is_told_as_the_declaration_loads():

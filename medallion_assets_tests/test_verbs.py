@@ -142,6 +142,10 @@ def test_files_are_chosen_for_reprocessing_by_when_they_arrived_or_by_when_their
     assert chosen("2026-01-01", "2026-01-02", "at") == 1
     assert chosen("2026-01-01T00:00:00.000001", "2026-02-01T10:00:00Z", "at") == 0
     assert chosen("2026-01-02", "", "try_cast(substr(at, 1, 10) AS DATE)") == 1
+    refused = do("reprocess", orders, since="two hours ago", until="2026-01-02")
+    assert (refused.well, refused.does.partition(",")[0]) == (
+        False, "refused: two hours ago and 2026-01-02: a time is ISO 8601"
+    )  # fmt: skip
     told = do("reprocess", orders, since="2026-01-01", until="2026-01-02", event_time="at")
     assert (told.found["records_before"], told.found["records_now"]) == (2, 2)
 

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import ABOVE_ZERO, json_lines, orders_and_sales, orders_file, orders_of
 
 pytestmark = pytest.mark.spark
+watching = import_module("medallion_assets.reports.watch")
 
 
 @pytest.fixture(autouse=True)
@@ -98,9 +101,13 @@ def test_a_stream_in_memory_is_a_view_one_can_query_until_it_is_stopped(drop, re
         drop("shop/orders", "b.json", orders_file((3, 9)))
         refreshed(orders)
         shown.query.processAllAvailable()
-        assert spark.sql("SELECT sum(total) AS n FROM seen").first().n == 13
     finally:
-        shown.stop()
+        active = spark.streams.active
+        for query in active:
+            query.stop()
+            query.awaitTermination()
+    assert [query.name for query in active] == ["seen"], "what the notebooks' loop finds, and ends"
+    assert spark.sql("SELECT sum(total) AS n FROM seen").first().n == 13
     held = watch(
         sales, quarantine=True, from_start=True, until=lambda seen: seen.rows, seconds=30, spark=spark
     )
@@ -156,6 +163,19 @@ def test_the_command_shows_a_table_by_its_name_for_as_long_as_it_is_asked(drop, 
     assert "stopped after 1 rows in 1 micro-batches" in done.output
     unknown = CliRunner().invoke(app, ["watch", "shop.bronze.order"])
     assert (unknown.exit_code, "no Delta table is called" in unknown.output) == (2, True)
+
+
+def test_the_seconds_of_a_watch_begin_once_its_session_has_started(drop, refreshed, spark, lake, monkeypatch):
+    orders, _ = orders_and_sales()
+    drop("shop/orders", "a.json", orders_file((1, 5)))
+    refreshed(orders)
+
+    def cold(settings):
+        time.sleep(6)
+        return spark
+
+    monkeypatch.setattr(watching, "start_session", cold)
+    assert watch(orders, from_start=True, seconds=5).rows == 1
 
 
 REFUSED = [

@@ -177,7 +177,7 @@ def history(table: str, limit: int = 20) -> None:
 
 @app.command()
 def files(pipeline: str, as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """Show a pipeline's file ledger, or a table's: every file seen, with its status and counts."""
+    """Show the landing files of a pipeline or a table, each with its status and counts."""
     tables = [one for one in tables_at([pipeline]) if one[0].source]
     found = [row for table, lake in tables for row in files_of(table, lake)]
     if as_json:

@@ -34,12 +34,9 @@ __all__ = ["VERBS", "VerbRequest", "VerbResult", "carry_out", *VERBS]
 
 
 OF_DECLARED = {
-    "plan": "call its load, which takes what is new; `medallion files` shows what it has taken",
     "full_refresh": "bronze is computed from no table; load its files into a table of another name",
-    "undo": "only a full refresh is undone; Delta's RESTORE takes a table back to a version",
+    "undo": "only a full refresh is undone, and its loads have none; `reprocess` reads chosen files again",
     "reset_checkpoint": "remove the folder `stream` beside its ledger and load again; no row is doubled",
-    "reprocess": 'load with allow_overwrites="replace" and `touch` the file; its rows are replaced',
-    "validate": "COPY INTO's VALIDATE, or copy_into(validate=...), checks files and writes nothing",
     "accept_changes": "load the files that are left into a table of another name",
     "reset": "run `medallion sql 'DROP TABLE {name}'`, and call the load again",
 }

@@ -8,9 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log
-from medallion_assets.delta.batches import FLOW, FLOWS, REPROCESSED, newest_flows
+from medallion_assets.delta.batches import FLOW, FLOWS, REPROCESSED, committed_after, newest_flows
 from medallion_assets.delta.commit import Transaction, commit_nothing
 from medallion_assets.lake.arrivals import load_target_of
+from medallion_assets.lake.loaded import LoadedLake
 from medallion_assets.lake.paths import Lake, sole_writer
 from medallion_assets.operations.requests import (
     Spark,
@@ -25,7 +26,9 @@ from medallion_assets.quarantine.choice import discard as given_up
 from medallion_assets.replay.replay import replay as taken_again
 from medallion_assets.runs.run import refresh
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources.discovery import DiscoveryOptions
 from medallion_assets.sources.ledger import address, is_named
+from medallion_assets.sources.loaders import load_new
 from medallion_assets.sources.quarantine import held_rows
 from medallion_assets.sources.rescued_data import unrescue
 from medallion_assets.storage import storage_of
@@ -46,7 +49,12 @@ def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> V
     """
     if not table.source or table.source.allow_overwrites == "append" or table.once:
         return refused(table, "only bronze tables that load each file once can be reprocessed")
-    chosen = list(_chosen(table, lake, spark, request))
+    try:
+        arrived = _time(request.since, FIRST), _time(request.until, LAST)
+    except ValueError:
+        told = " and ".join(filter(None, (request.since, request.until)))
+        return refused(table, f"{told}: a time is ISO 8601, as 2026-01-31 or 2026-01-31T12:00:00Z")
+    chosen = list(_chosen(table, lake, spark, request, *arrived))
     root = load_target_of(table, lake).root
     gone = [path for path in chosen if not storage_of(address(root, path)).stat(address(root, path))]
     there = chosen
@@ -69,8 +77,9 @@ def reprocess(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> V
     )
 
 
-def _chosen(table: Table, lake: Lake, spark: Spark, request: VerbRequest) -> Iterator[str]:
-    since, until = _time(request.since, FIRST), _time(request.until, LAST)
+def _chosen(
+    table: Table, lake: Lake, spark: Spark, request: VerbRequest, since: datetime, until: datetime
+) -> Iterator[str]:
     happened = _with_rows_between(table, lake, spark, request.event_time, since, until)
     for row in ledgers.rows(lake.ledger(table), NEWEST):
         path, at = str(row["path"]), row["at"]
@@ -104,9 +113,16 @@ def _with_rows_between(
 def _read_again(
     table: Table, lake: Lake, spark: Spark, request: VerbRequest, paths: list[str]
 ) -> dict[str, list[int]]:
+    """Load the files again; return for each how many records it had before and has now."""
     _let_files_replace(table, lake, spark)
-    done = refresh(table, lake, spark, request.run_id, again=frozenset(paths))
-    return {path: counts for batch in done.batches for path, counts in batch.replaced.items()}
+    before, again = log.version(lake.path(table)), frozenset(paths)
+    if isinstance(lake, LoadedLake):
+        look = DiscoveryOptions(0, again, again=True, must_exist=True)
+        load_new(lake.target, lake.state(table, "lease"), spark(), lake.settings, look)
+    else:
+        refresh(table, lake, spark, request.run_id, again=again)
+    batches = committed_after(lake.path(table), before)
+    return {path: counts for batch in batches for path, counts in batch.replaced.items()}
 
 
 def _let_files_replace(table: Table, lake: Lake, spark: Spark) -> None:

@@ -6,11 +6,14 @@ from typing import Any
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
+from medallion_assets.lake.arrivals import is_filled
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import position
 from medallion_assets.quality.verdicts import Verdict, verdicts
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources import ledger as ledgers
+from medallion_assets.sources import unseen_files
+from medallion_assets.sources.errors import FolderDenied, SourceMissing
 from medallion_assets.sources.listing import overlooked
 from medallion_assets.sources.looks import notices
 from medallion_assets.sources.quarantine import held_rows
@@ -97,22 +100,37 @@ SHOWN = ("path", "size", "status", "rows_read", "rows_loaded", "rows_quarantined
 
 
 def files_of(table: Table, lake: Lake) -> list[dict[str, Any]]:
-    """Return a row for each file seen, under ``COLUMNS``, and one for each that is passed over by its name.
+    """Return a row for each file, under ``COLUMNS``: those of the ledger, and those that lie there beside it.
 
     Their ``status``: ``waiting``, ``committed``, ``missing``, ``corrupt``, ``refused``, ``changed``,
-    ``skipped`` or ``ignored``; ``notice`` is what a look had to tell, as of a malformed event.
+    ``skipped``; ``landed`` where no run has looked at it, ``ignored`` where it is passed over by its name.
+    ``notice`` is what a look had to tell, as of a malformed event.
     """
     assert table.source is not None
     became = outcomes.newest(lake.ledger(table))
     taken = _taken_sequences(table, lake)
     entries = ledgers.rows(lake.ledger(table), "SELECT * FROM ledger ORDER BY sequence")
     rows = [_row(entry, became.get(int(str(entry["sequence"]))), taken) for entry in entries]
+    rows += _landed(table, lake)
     location = lake.landing(table.pipeline, table.source)
     ignored = overlooked(location, ledgers.root_of(location, lake.ledger(table)), table.source)
     rows += [{"path": path, "status": "ignored", "reason": why} for path, why in ignored]
     told = notices(lake.ledger(table))
     rows += [{"path": n["path"], "status": "notice", "reason": f"{n['kind']}: {n['reason']}"} for n in told]
     return [{"table": table.key} | {name: row.get(name) for name in COLUMNS} for row in rows]
+
+
+def _landed(table: Table, lake: Lake) -> list[dict[str, Any]]:
+    """Return the files that the next run would look at; of a source that events tell of, the queue knows."""
+    assert table.source is not None
+    if table.source.file_events or is_filled(table, lake):
+        return []
+    location = lake.landing(table.pipeline, table.source)
+    try:
+        found = unseen_files(location, lake.ledger(table), table.source)
+    except (SourceMissing, FolderDenied):
+        return []
+    return [{"path": f.path, "size": f.size, "create_time": f.modified_at, "status": "landed"} for f in found]
 
 
 def last_files(table: Table, lake: Lake, limit: int = 10) -> list[dict[str, Any]]:

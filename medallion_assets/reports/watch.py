@@ -97,12 +97,15 @@ def watch(
         if is_over():
             return seen
         time.sleep(LOOKS_EVERY)
+    began = time.monotonic()
     session = spark or start_session(lake.settings)
     # The checkpoint is to go also where the query failed.
     session.conf.set("spark.sql.streaming.forceDeleteTempCheckpointLocation", "true")
     calls, waits = Calls(session), format == "console" or seconds is not None or until is not None
     try:
         view.start(session, seen, after, calls)
+        # What a session takes to start is no part of the seconds.
+        ends = None if ends is None else ends + time.monotonic() - began
         if waits:
             _follow(seen, view, is_over, lambda at: view.start(session, seen, at, calls))
     except KeyboardInterrupt:

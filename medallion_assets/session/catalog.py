@@ -6,10 +6,14 @@ be registered in a Hive metastore as well, as ``pipeline_layer.table``; nothing 
 """
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import sqlglot
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from medallion_assets.settings import user_of
 
@@ -40,6 +44,43 @@ def name_tables(spark: SparkSession, lake: Path) -> list[str]:
         _name(spark, session, table)
         _register(spark, lake, table)
     return [".".join(table.parts[-3:]) for table in new]
+
+
+DEFAULT, LAYER = "default", "bronze"
+"""The pipeline and layer of a table that is called by a bare name, as loads have it."""
+
+
+def asked(spark: SparkSession, statement: str) -> DataFrame:
+    """Return the rows of a query, in which a bare name may be a table of ``default.bronze``.
+
+    ``layer.table`` is a table of ``default``. Temporary views and tables of the session go before both.
+    """
+    for start, prefix in sorted(_short_names(spark, statement), reverse=True):
+        statement = statement[:start] + prefix + statement[start:]
+    return spark.sql(statement)
+
+
+def _short_names(spark: SparkSession, statement: str) -> Iterator[tuple[int, str]]:
+    """Return where a statement calls a table of ``default`` by a part of its name, and the part it lacks."""
+    session = _identity(spark)
+    ours = {key[2:] for key in _NAMED if key[:2] == (session, DEFAULT) and key[3]}
+    # SHOW is nothing that sqlglot reads, and it warns of that.
+    is_read = not statement.lstrip().upper().startswith("SHOW")
+    try:
+        tree = sqlglot.parse_one(statement, dialect="databricks") if ours and is_read else exp.Select()
+    except SqlglotError:
+        # Spark says what is wrong with it, or reads what sqlglot cannot.
+        return
+    made = {id(table) for table in tree.this.find_all(exp.Table)} if isinstance(tree, exp.Create) else {}
+    there = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        name = f"{table.db}.{table.name}" if table.db else table.name
+        is_ours = not table.catalog and (table.db or LAYER, table.name) in ours
+        start = (table.args.get("db") or table.this).meta.get("start")
+        if not is_ours or start is None or id(table) in made or name.lower() in there:
+            continue
+        if not spark.catalog.tableExists(name):
+            yield start, f"{DEFAULT}." if table.db else f"{DEFAULT}.{LAYER}."
 
 
 METASTORE = "spark.hadoop.hive.metastore.uris"

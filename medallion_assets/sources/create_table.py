@@ -14,7 +14,7 @@ from medallion_assets.delta.commit import TIMES, Transaction, configured, signed
 from medallion_assets.delta.names import literal, quoted
 from medallion_assets.delta.rollback import check_format
 from medallion_assets.session import start_session
-from medallion_assets.session.catalog import name_tables
+from medallion_assets.session.catalog import asked, name_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.errors import SourceError, first_line
 from medallion_assets.sources.load_target import OF_CHECKPOINT, NamedTable, remembered
@@ -37,7 +37,7 @@ def create_table_as(
 
     Args:
         table_name: ``pipeline.layer.table``, or bare, which is in ``default.bronze``.
-        query: A frame, or Spark SQL; a Delta table in it is named by its path.
+        query: A frame, or Spark SQL.
         replace: Rewrite an existing table; its old rows stay in its history.
         comment: Delta's comment of the table.
         spark: The session to use; the project's own where it is None.
@@ -65,7 +65,7 @@ def create_table_as(
                 "rewrite takes away. Nothing was changed: give the new table another name, or drop the "
                 "old one first (DROP TABLE, or `medallion reset` for a declared one)."
             )
-        rows = query if isinstance(query, DataFrame) else (spark or start_session(settings)).sql(query)
+        rows = query if isinstance(query, DataFrame) else asked(spark or start_session(settings), query)
         _write(rows, path, named.key)
         if comment:
             properties = f"SET TBLPROPERTIES ('comment' = {literal(comment)})"

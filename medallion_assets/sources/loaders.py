@@ -227,6 +227,7 @@ def _commit(
         files=loaded.files,
         rescued=loaded.rescued,
         missing=loaded.missing,
+        replaced=loaded.replaced,
         untaken=loaded.untaken,
         columns=list(loaded.columns),
         run_id=transaction.run_id,

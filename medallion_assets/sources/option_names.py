@@ -183,7 +183,12 @@ NAMES = (
     OptionName("cloudFiles.useStrictGlobber", only="true", why="* matches within one part of a path"),
     OptionName("cloudFiles.validateOptions", only="true", why="options are always checked"),
     OptionName("enforceSchema", only="false", why="CSV columns are matched by the header's names"),
-    OptionName("readerCaseSensitive", only="true", why="a field that differs in case only is rescued"),
+    *(OptionName(name, only="true", why="a field that differs in case only is rescued") for name in (
+        "readerCaseSensitive", "parserCaseSensitive")),
+    OptionName("multiLine", only="true", why="of CSV, where a quoted cell may have line breaks; a reader "
+               "option of JSON"),
+    OptionName("timeZone", only="utc", why="times without a zone are UTC"),
+    OptionName("locale", only="en-us", why="of CSV; a reader option of JSON and XML"),
     OptionName("ignoreCorruptFiles", only="true", why="a corrupt file is named, and taken once it is mended"),
     OptionName("ignoreMissingFiles", only="true", why="a missing file is named, and taken once it is back"),
     OptionName("lineSep", only="\n", why="lines end with \\n, \\r\\n or \\r"),
@@ -193,14 +198,26 @@ NAMES = (
         "allowComments", "allowSingleQuotes", "allowUnquotedFieldNames", "allowNumericLeadingZeros",
         "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars", "allowNonNumericNumbers",
         "dropFieldIfAllNull", "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "emptyValue",
-        "maxCharsPerColumn", "ignoreSurroundingSpaces", "excludeAttribute", "unescapedQuoteHandling")),
+        "maxCharsPerColumn", "ignoreSurroundingSpaces", "excludeAttribute", "unescapedQuoteHandling",
+        "charToEscapeQuoteEscaping", "nanValue", "positiveInf", "negativeInf", "ignoreNamespace")),
+    *(OptionName(name, why="name the columns and their types in schema_hints", refused=True) for name in (
+        "prefersDecimal", "preferDate", "inferTimestamp", "avroSchema")),
+    OptionName("primitivesAsString", why="without infer_column_types every column is text", refused=True),
+    OptionName("skipRows", why="a line that is skipped would be counted nowhere; `comment` names a "
+               "character that such lines begin with", refused=True),
+    OptionName("maxColumns", why="a file may have any number; max_columns is where evolution stops",
+               refused=True),
+    OptionName("rowValidationXSDPath", why="a record is judged by schema and expectations", refused=True),
+    OptionName("wildcardColName", why="elements without a column are in the rescued data", refused=True),
     OptionName("singleVariantColumn", why="fields are columns; declare one as VARIANT", refused=True),
     OptionName("samplingRatio", why="a schema is inferred from all of the first 1,000 files", refused=True),
     *(OptionName(f"cloudFiles.{name}", why="of a notification service's set-up; file_events takes the URL of "
                  "an SQS queue, credentials come from the environment", refused=True) for name in (
         "region", "endpoint", "queueName", "subscriptionId", "resourceGroup", "connectionString",
         "clientId", "clientSecret", "tenantId", "projectId", "subscription", "roleArn", "awsAccessKey",
-        "awsSecretKey", "fetchParallelism", "resourceTag")),
+        "awsSecretKey", "fetchParallelism", "resourceTag", "pathRewrites", "listOnStart", "roleExternalId",
+        "roleSessionName", "stsEndpoint", "client", "clientEmail", "privateKey", "privateKeyId")),
+    OptionName("databricks.serviceCredential", why="credentials come from the environment", refused=True),
 )  # fmt: skip
 """Every name but those that are the same here: the keywords of ``Source`` and the formats' reader options."""
 

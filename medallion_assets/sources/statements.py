@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from medallion_assets.session import start_session
-from medallion_assets.session.catalog import name_tables
+from medallion_assets.session.catalog import asked, name_tables
 from medallion_assets.settings import current_settings
 from medallion_assets.sources.copy_into import CopyResult, copy_into
 from medallion_assets.sources.create_table import create_table, create_table_as, drop_table
@@ -42,11 +42,13 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
 
     Args:
         statement: ``COPY INTO``, ``CREATE [OR REPLACE] TABLE ... AS``, ``CREATE TABLE [IF NOT EXISTS] t
-            (columns)``, ``DROP TABLE [IF EXISTS] t``, or a query.
+            (columns)``, ``DROP TABLE [IF EXISTS] t``, ``CREATE [OR REPLACE] TEMP VIEW v AS``, or a query. A
+            table is ``pipeline.layer.table``, ``layer.table`` of ``default``, or bare, of ``default.bronze``.
         spark: The session to use; the project's own where it is None and one is needed.
 
     Returns:
-        What ``copy_into``, ``create_table_as`` or ``create_table`` return; of a query its rows; None of DROP.
+        What ``copy_into``, ``create_table_as`` or ``create_table`` return; of a query or view its rows; None
+        of DROP.
 
     Raises:
         SourceError: It is another statement, or has a clause without a counterpart; nothing was changed.
@@ -64,9 +66,9 @@ def sql(statement: str, *, spark: SparkSession | None = None) -> CopyResult | Da
         hint = INSTEAD.get(words.peek(), "")
         raise SourceError(
             f"a statement that begins with {words.peek() or 'nothing'} is not carried out here: COPY INTO, "
-            f"CREATE TABLE, DROP TABLE and queries are.{hint} Nothing was changed."
+            f"CREATE TABLE, DROP TABLE, CREATE TEMP VIEW and queries are.{hint} Nothing was changed."
         )
-    return _with_names(spark).sql(statement.strip().rstrip(";"))
+    return asked(_with_names(spark), statement.strip().rstrip(";"))
 
 
 def copy_statement(statement: str) -> dict[str, Any]:
@@ -203,8 +205,12 @@ def _select(words: _Words) -> list[str]:
             return columns
 
 
-def _create(words: _Words, spark: SparkSession | None) -> int:
+def _create(words: _Words, spark: SparkSession | None) -> DataFrame | int:
     replace = words.skip("OR", "REPLACE")
+    if words.skip("TEMP", "VIEW") or words.skip("TEMPORARY", "VIEW"):
+        session, view = _with_names(spark), words.value()
+        asked(session, words.text.strip().rstrip(";"))
+        return session.table(view)
     words.expect("TABLE")
     if_not_exists = words.skip("IF", "NOT", "EXISTS")
     name = words.dotted()

@@ -6,13 +6,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
 from medallion_assets.declare import Pipeline, stream
 from medallion_assets.delta import log
-from medallion_assets.sources import autoload_to_table, copy_into, sql
+from medallion_assets.sources import autoload_to_table, copy_into, create_table_as, sql
 from medallion_assets.sources.errors import SourceError
 from medallion_assets.sources.load_target import NamedTable, source_of
 from medallion_assets.sources.option_names import NAMES, table_of_names
@@ -62,7 +63,7 @@ def test_a_name_of_databricks_or_spark_means_ours(theirs, ours):
 
 
 def test_a_reader_option_may_have_its_formats_name_before_it():
-    told = {"cloudFiles.csv.delimiter": "|", "cloudFiles.csv.header": True}
+    told = {"cloudFiles.csv.delimiter": "|", "cloudFiles.csv.header": True, "multiLine": "true"}
     meant = {"delimiter": "|", "header": "true"}
     assert source_of("t", "CSV", "/x", told) == Source("t", "csv", "/x", reader_options=meant)
 
@@ -78,6 +79,10 @@ def test_a_reader_option_may_have_its_formats_name_before_it():
         ({"cloudFiles.region": "eu"}, "file_events takes the URL of an SQS queue"),
         ({"cloudFiles.resourceTag.team": "x"}, "file_events takes the URL of an SQS queue"),
         ({"allowSingleQuotes": "true"}, "changed or dropped in silence"),
+        ({"primitivesAsString": "true"}, "without infer_column_types every column is text"),
+        ({"prefersDecimal": "true"}, "types in schema_hints"),
+        ({"timeZone": "Europe/Paris"}, "times without a zone are UTC"),
+        ({"cloudFiles.privateKeyId": "x"}, "credentials come from the environment"),
         ({"mergeSchema": "false"}, "failOnNewColumns"),
         ({"cloudFiles.format": "csv"}, "the format was given as 'json'"),
         ({"cloudFiles.maxFilesPerTrigger": "many"}, "maxFilesPerTrigger='many'"),
@@ -187,6 +192,30 @@ def test_the_notebooks_statement_loads_dates_and_quarantines_what_is_none(landed
     assert log.opened(lake.root / "default/bronze/told").metadata().description == "as told"
     (row,) = sql("SELECT registration_date FROM default.bronze.copy;", spark=spark).collect()
     assert str(row.registration_date) == "2024-01-31"
+
+
+@pytest.mark.spark
+def test_a_bare_name_in_a_statement_is_the_table_a_load_of_that_name_fills(landed, lake, spark):
+    folder = landed(a__csv="id\n1\n2\n")
+    sql(f"COPY INTO visits FROM '{folder}' FILEFORMAT = CSV", spark=spark)
+    sql("CREATE TABLE visits_copy AS SELECT id FROM visits", spark=spark)
+    create_table_as("visits_again", "SELECT id FROM bronze.visits", spark=spark)
+
+    def ids(name):
+        return [row.id for row in sql(f"SELECT id FROM {name} ORDER BY id", spark=spark).collect()]
+
+    names = ("visits", "bronze.visits_copy", "default.bronze.visits_again")
+    assert [ids(name) for name in names] == [["1", "2"]] * 3
+    assert sql("DESCRIBE HISTORY visits", spark=spark).first().operation == "WRITE"
+    of_the_table = "WITH bronze AS (SELECT id FROM visits_copy) SELECT b.id FROM bronze b WHERE id > 1"
+    view = sql(f"CREATE OR REPLACE TEMP VIEW visits_copy AS {of_the_table}", spark=spark)
+    assert ([row.id for row in view.collect()], ids("visits_copy")) == (["2"], ["2"]), "a view goes before"
+    assert ids("default.bronze.visits_copy") == ["1", "2"]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        sql("SELECT id FROM no_visits", spark=spark)
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        sql("SELECT ids FROM visits", spark=spark)
+    spark.catalog.dropTempView("visits_copy")
 
 
 def comments(path):

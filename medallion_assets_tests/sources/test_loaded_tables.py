@@ -98,10 +98,46 @@ def test_a_table_of_copy_into_is_replayed_through_its_select_list_and_other_verb
     assert "load its files into a table of another name" in refused.output
 
 
+def test_files_of_loaded_tables_are_validated_and_read_again_in_the_place_of_their_rows(
+    lake, landed, medallion, tmp_path, rows_of, spark
+):
+    folder = landed(
+        a__json=json_lines({"id": 1, "tip": 2}) + "broken\n", b__json=json_lines({"id": 2, "tip": 3})
+    )
+
+    def load(schema):
+        checkpoint = tmp_path / "checkpoint"
+        return autoload_to_table(folder, "json", "web.bronze.t", checkpoint, spark=spark, schema=schema)
+
+    load("id INT")
+    load("id INT, tip INT")
+    landed(c__json=json_lines({"id": 3, "tip": 4}) + "junk\n")
+    assert "1 new file to load" in medallion("plan", "web.bronze.t").output
+    judged = medallion("validate", "web.bronze.t")
+    assert (judged.exit_code, "1 record would load, 1 would be quarantined" in judged.output) == (1, True)
+    again = ("reprocess", "web.bronze.t", "--file", "a.json")
+    assert "1 file would be read again" in medallion(*again, "--dry-run").output
+    assert "1 file read again: 2 records before, 2 now" in medallion(*again).output
+    assert (load("id INT, tip INT").files, load("id INT, tip INT").files) == (1, 0)
+    since = ("--since", "2020-01-01", "--event-time", "make_date(2000 + id, 1, 1)")
+    assert "no loaded file matches" in medallion("reprocess", "web.bronze.t", *since).output
+    found = rows_of("web/bronze/t", "SELECT id, tip FROM t ORDER BY id")
+    assert [tuple(row.values()) for row in found] == [(1, 2), (2, None), (3, 4)]
+    held = rows_of("web/quarantine/t", "SELECT row FROM t WHERE status = 'open' ORDER BY row")
+    assert [row["row"] for row in held] == ["broken", "junk"]
+    assert "every record is accounted for" in medallion("audit", "web.bronze.t").output
+    select = ["CAST(id AS INT) AS id"]
+    copy_into("web.bronze.c", folder, "json", select=select, spark=spark)
+    copied = medallion("reprocess", "web.bronze.c", "--until", "2999-01-01").output
+    assert "3 files read again: 5 records before, 5 now" in copied, copied
+    assert copy_into("web.bronze.c", folder, "json", select=select, spark=spark).num_inserted_rows == 0
+    assert rows_of("web/bronze/c", "SELECT id FROM t ORDER BY id") == [{"id": 1}, {"id": 2}, {"id": 3}]
+
+
 def test_verbs_that_need_a_declaration_are_refused_with_what_serves_instead(landed, spark, lake, medallion):
     folder = landed(a__csv="id\n1\n")
     copy_into("t", folder, "csv", format_options={"header": "true"}, spark=spark)
-    asked = {"accept_changes": ("--why", "x"), "reprocess": ("--file", "a.csv")}
+    asked = {"accept_changes": ("--why", "x")}
     for verb, instead in OF_DECLARED.items():
         done = medallion(verb, "t", *asked.get(verb, ()))
         told = " ".join(done.output.split())
