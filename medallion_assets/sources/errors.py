@@ -111,6 +111,40 @@ class NewColumns(BatchRefused):
         )
 
 
+class TypesDiffer(BatchRefused):
+    """Rows have columns of other types than their table."""
+
+    def __init__(
+        self, table: str, differ: Mapping[str, tuple[str, str, str]], files: str, select: bool
+    ) -> None:
+        """Say which columns, what was not lost, and what to do.
+
+        Args:
+            table: The table's key.
+            differ: By column: its type now, who says so, its type in the table.
+            files: The landing files concerned.
+            select: The rows come through a select list.
+        """
+        columns = "; ".join(
+            f"{n} is {now} ({by}), and {held} in the table" for n, (now, by, held) in differ.items()
+        )
+        types = ", ".join(f"{name} {held}" for name, (_, _, held) in differ.items())
+        way = (
+            f"declare the types of the table ({types}), by which a value that does not fit is rescued or "
+            "quarantined, and cast in a table downstream. Or, to give the column its new type, load all "
+            f"files again into a new table (`medallion reset {table}` removes a declared one, and no file)."
+        )
+        if select:
+            way = (
+                "cast the column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT "
+                "out, so that files are read with the table's types."
+            )
+        super().__init__(
+            f"{table}: {columns}; in {files}. A column has one type: nothing of the batch was written, and "
+            f"nothing is lost. The files wait for the next load: {way}"
+        )
+
+
 class MalformedRecord(BatchRefused):
     """A record is malformed, and the source says ``FAILFAST``."""
 

@@ -124,3 +124,34 @@ def test_a_gate_opens_again_once_deletions_and_insertions_by_hand_are_accepted(
     ids = [row["id"] for row in rows_of(sales.key, "SELECT id FROM t ORDER BY id")]
     assert ids == [2, 4, 4, 5, 6, 7]
     assert look("doctor", sales).well
+
+
+def test_doctor_tells_of_a_commit_by_hand_only_while_the_rows_come_from_it(
+    drop, refreshed, lake, spark, do, look
+):
+    tables = _, sales, totals = chain(gold="complete")
+    drop("shop/orders", "a.json", json_lines(order(1, 5)))
+    refreshed(*tables)
+    spark.sql(f"DELETE FROM delta.`{lake.path(totals)}`")
+    told = look("doctor", totals)
+    assert (told.well, "written by hand (DELETE)" in told.does) == (False, True)
+    # In this mode each run writes all groups again.
+    drop("shop/orders", "b.json", json_lines(order(2, 6)))
+    refreshed(*tables)
+    assert log.rows(lake.path(totals), "SELECT total FROM t") == [{"total": 11}]
+    assert look("doctor", totals).does == "well"
+    spark.sql(f"UPDATE delta.`{lake.path(sales)}` SET total = 9 WHERE id = 1")
+    by_hand = "written by hand (UPDATE), not by a run: run full_refresh"
+    assert by_hand in look("doctor", sales).does
+    assert do("full_refresh", sales).well
+    assert look("doctor", sales).well
+    assert do("undo", sales).well
+    assert by_hand in look("doctor", sales).does
+    assert do("full_refresh", sales).well
+    spark.sql(f"UPDATE delta.`{lake.path(sales)}` SET total = 7 WHERE id = 1")
+    assert by_hand in look("doctor", sales).does
+    # The UPDATE after the full refresh goes with it; the one before it is back.
+    assert do("undo", sales).well
+    assert [row["total"] for row in log.rows(lake.path(sales), "SELECT total FROM t ORDER BY id")] == [9, 6]
+    told = look("doctor", sales).does
+    assert (by_hand in told, told.count("by hand")) == (True, 1)

@@ -199,6 +199,22 @@ def test_every_cell_of_every_type_arrives_or_is_rescued(write, landed, autoload,
         assert {(row["a"], row["b"]) for row in log.rows(result.path, years)} == {(2026, 2026), (1, 9999)}
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("write", [parquet, orc])
+def test_columns_that_differ_in_case_only_are_a_column_and_rescued_fields(write, landed, autoload, spark):
+    by_case = {"n": pa.array([0, 1], pa.int64()), "v": pa.array([7, None], pa.int64()),
+               "V": pa.array(["x", "y"]), "_v": pa.array([1.5, None])}  # fmt: skip
+    other = {"n": pa.array([2], pa.int64()), "V": pa.array(["z"])}
+    result = autoload(landed(a=write(by_case), b=write(other)), write.__name__)
+    assert (result.files, result.rows_loaded, result.rows_unaccounted) == (2, 3, 0)
+    found = spark.read.format("delta").load(str(result.path)).orderBy("n").toArrow().to_pylist()
+    kept = [{k: v for k, v in json.loads(row["_rescued_data"] or "{}").items() if k != "_file_path"}
+            for row in found]  # fmt: skip
+    assert [(row["v"], row["_v"], left) for row, left in zip(found, kept, strict=True)] == [
+        (7, 1.5, {"V": "x"}), (None, None, {"V": "y"}), (None, None, {"V": "z"})
+    ]  # fmt: skip
+
+
 # Spark writes the last second before 1970 as the first after it, where it has a fraction: no reader can tell.
 ANCIENT = """
     SELECT 1 AS n, TIMESTAMP'0001-01-01 00:00:00' AS t, DATE'0001-01-01' AS d

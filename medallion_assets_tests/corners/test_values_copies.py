@@ -1,15 +1,18 @@
-"""Copies of columnar files, and tables of widened columns, held against what was written; without Spark."""
+"""Copies of columnar files, and tables of widened columns, held against what was written."""
 
 import datetime as dt
 import io
 import json
 from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +44,27 @@ def test_a_table_of_widened_columns_answers_sql(tmp_path):
         {"day": "a", "n": 3_000_000_001, "rows": 2}
     ]
     assert log.rows(table, "SELECT count(*) AS n FROM t, o", o=table) == [{"n": 4}]
+
+
+@pytest.mark.spark
+def test_the_guide_says_who_cannot_read_a_table_of_widened_columns(landed, autoload, spark):
+    # Where a release of deltalake reads such a table, the guide has to say so.
+    options = {"schema_evolution_mode": "addNewColumnsWithTypeWidening"}
+    first, second = (io.BytesIO(), io.BytesIO())
+    pq.write_table(pa.table({"n": pa.array([1], pa.int32())}), first)
+    pq.write_table(pa.table({"n": pa.array([2**40], pa.int64())}), second)
+    autoload(landed(a=first.getvalue()), "parquet", **options)
+    done = autoload(landed(b=second.getvalue()), "parquet", **options)
+    assert spark.read.format("delta").load(str(done.path)).agg({"n": "sum"}).first()[0] == 2**40 + 1
+    assert log.rows(done.path, "SELECT sum(n) AS n FROM t") == [{"n": 2**40 + 1}]
+    with pytest.raises(DeltaError, match="typeWidening"):
+        DeltaTable(str(done.path)).to_pyarrow_dataset()
+    guide = " ".join((Path(__file__).parents[2] / "docs/evolution.md").read_text().split())
+    release = ".".join(version("deltalake").split(".")[:2])
+    assert (
+        "A table of the mode `addNewColumnsWithTypeWidening` has Delta's feature `typeWidening`, which Spark "
+        f"reads and `deltalake` {release} does not" in guide
+    )
 
 
 HOME = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": "string"}]}

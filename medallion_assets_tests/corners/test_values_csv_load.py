@@ -63,6 +63,24 @@ def test_odd_headers_and_cells_lose_no_value(loaded):
     assert held == []
 
 
+@pytest.mark.parametrize("rescues", [True, False])
+def test_a_header_over_two_lines_gives_a_declared_schema_its_columns(loaded, rescues):
+    head, first = 'id,"first\nname",last\n', "first\nname"
+    files = {"a.csv": f'{head}1,Ann,Lee\n2,"Bo\nb",\nx,Cy,Roe\n', "b.csv": "last,id\nFox,4\n"}
+    options = {} if rescues else {"rescued_data_column": ""}
+    rows, held = loaded(files, "header", schema=f"id INT, `{first}` STRING, last STRING", **options)
+    found = {(row["id"], row[first], row["last"]) for row in rows}
+    fits = {(1, "Ann", "Lee"), (2, "Bo\nb", None), (4, None, "Fox")}
+    assert found == fits | ({(None, "Cy", "Roe")} if rescues else set())
+    # The third record is on the fifth line: header and second record have two each.
+    assert [(e["row"], e["position"]) for e in held] == ([] if rescues else [("x,Cy,Roe", "line 6")])
+    rows, held = loaded(files, "part", schema="id INT, last STRING", **options)
+    if rescues:
+        assert {(row["id"], row["last"], rescued(row).get(first)) for row in rows} == {
+            (1, "Lee", "Ann"), (2, None, "Bo\nb"), (None, "Roe", "Cy"), (4, "Fox", None)
+        }  # fmt: skip
+
+
 def test_each_malformed_record_has_its_line_and_its_bytes(loaded):
     rows, held = loaded(
         {

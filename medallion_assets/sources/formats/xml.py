@@ -10,6 +10,7 @@ from xml.parsers import expat
 from pyspark.sql import types
 
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.json_scan import scan
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CUT, MOST_SHOWN, CutRecord
 
@@ -230,3 +231,19 @@ def in_xml(kind: types.DataType, source: Source) -> types.DataType:
         found.own = source.option("valueTag", default="_VALUE")
         return found
     return kind
+
+
+def as_typed_xml(text: str) -> str:
+    """Return an element's JSON as typed columns read it; where none has a type, numbers are strings."""
+    pieces, at, values = [], 0, [scan(text)]
+    while values:
+        value = values.pop()
+        if value.kind == "string" and (
+            value.content in ("true", "false") or JSON_NUMBER.fullmatch(value.content)
+        ):
+            pieces += [text[at : value.start], value.content]
+            at = value.end
+        elif value.kind in ("array", "object"):
+            inner = value.content if value.kind == "array" else [member[2] for member in value.content]
+            values += reversed(inner)
+    return "".join([*pieces, text[at:]])
