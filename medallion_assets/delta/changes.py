@@ -190,7 +190,12 @@ def _brought_by(actions: list[dict[str, Any]]) -> int:
     info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     if info.get("operation") in NEW_ROWS:
         return rows_written(info)
-    added = [action["add"] for action in actions if "add" in action]
     # OPTIMIZE adds files too, but says that it changed no data.
-    stats = [json.loads(a.get("stats") or "{}") for a in added if a.get("dataChange", True)]
-    return sum(int(stat.get("numRecords", 0)) for stat in stats)
+    added = [file for file in new_files(actions) if file.get("dataChange", True)]
+    return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def new_files(actions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the files that a commit wrote; one with a new deletion vector was there before."""
+    removed = {action["remove"]["path"] for action in actions if "remove" in action}
+    return [a["add"] for a in actions if "add" in a and a["add"]["path"] not in removed]
