@@ -199,6 +199,38 @@ def test_every_cell_of_every_type_arrives_or_is_rescued(write, landed, autoload,
         assert {(row["a"], row["b"]) for row in log.rows(result.path, years)} == {(2026, 2026), (1, 9999)}
 
 
+BYTES = [b"ok", b"caf\xe9", b"\xff"]
+"""Texts as some writers leave them: two are no UTF-8."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("rescues", [True, False])
+@pytest.mark.parametrize("write", [parquet, orc])
+def test_texts_that_are_no_utf_8_are_kept_as_their_bytes_however_deep_they_lie(
+    write, rescues, landed, autoload, spark
+):
+    texts = pa.Array.from_buffers(pa.string(), 3, pa.array(BYTES, pa.binary()).buffers())
+    ends, n = pa.array([0, 1, 2, 3], pa.int32()), pa.array([0, 1, 2], pa.int64())
+    deep = pa.StructArray.from_arrays([pa.ListArray.from_arrays(ends, texts), n], ["x", "y"])
+    columns = {"text": texts, "list": pa.ListArray.from_arrays(ends, texts), "deep": deep,
+               "by": pa.MapArray.from_arrays(ends, texts, n), "to": pa.MapArray.from_arrays(ends, n, texts)}  # fmt: skip
+    options = {} if rescues else {"rescued_data_column": ""}
+    result = autoload(landed(a=write({"n": n, **columns})), write.__name__, **options)
+    rows = log.rows(result.path, "SELECT * FROM t ORDER BY n")
+    assert len(rows) == (3 if rescues else 1)
+    assert (rows[0]["text"], rows[0]["list"], rows[0]["deep"]["x"]) == ("ok", ["ok"], ["ok"])
+    kept = [json.loads(row["_rescued_data"]) for row in rows[1:]] if rescues else [
+        json.loads(row["row"])
+        for row in log.rows(result.quarantine, "SELECT row FROM t ORDER BY position")
+    ]  # fmt: skip
+    for number, left in enumerate(kept, 1):
+        told = base64.b64encode(BYTES[number]).decode()
+        assert {name: left[name] for name in columns} == {
+            "text": told, "list": [told], "deep": {"x": [told], "y": number}, "by": {told: number},
+            "to": {str(number): told},
+        }  # fmt: skip
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("write", [parquet, orc])
 def test_columns_that_differ_in_case_only_are_a_column_and_rescued_fields(write, landed, autoload, spark):
