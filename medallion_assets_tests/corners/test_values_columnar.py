@@ -212,8 +212,8 @@ def test_texts_that_are_no_utf_8_are_kept_as_their_bytes_however_deep_they_lie(
     texts = pa.Array.from_buffers(pa.string(), 3, pa.array(BYTES, pa.binary()).buffers())
     ends, n = pa.array([0, 1, 2, 3], pa.int32()), pa.array([0, 1, 2], pa.int64())
     deep = pa.StructArray.from_arrays([pa.ListArray.from_arrays(ends, texts), n], ["x", "y"])
-    columns = {"text": texts, "list": pa.ListArray.from_arrays(ends, texts), "deep": deep,
-               "by": pa.MapArray.from_arrays(ends, texts, n), "to": pa.MapArray.from_arrays(ends, n, texts)}  # fmt: skip
+    columns = {"text": texts, "list": pa.ListArray.from_arrays(ends, texts), "deep": deep}
+    columns |= {"by": pa.MapArray.from_arrays(ends, texts, n), "to": pa.MapArray.from_arrays(ends, n, texts)}
     options = {} if rescues else {"rescued_data_column": ""}
     result = autoload(landed(a=write({"n": n, **columns})), write.__name__, **options)
     rows = log.rows(result.path, "SELECT * FROM t ORDER BY n")
