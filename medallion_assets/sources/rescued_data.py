@@ -17,7 +17,7 @@ from medallion_assets.delta.names import quoted
 from medallion_assets.sources.formats.csv_rows import text_options
 from medallion_assets.sources.formats.exact_values import NotExact, exact_value
 from medallion_assets.sources.formats.json_scan import Value, scan
-from medallion_assets.sources.formats.json_values import exact_json, reads, stored_type
+from medallion_assets.sources.formats.json_values import TIMES, exact_json, reads, stored_type
 from medallion_assets.sources.formats.xml import as_typed_xml, in_xml
 from medallion_assets.sources.load_target import PROVENANCE
 from medallion_assets.sources.options import Source
@@ -108,10 +108,11 @@ def _taken(text: str, kinds: Mapping[str, DataType], source: Source) -> tuple[di
         found = None
         if key in kinds and times[key] == 1:
             found = _value(text[value.start : value.end], value, kinds[key], source)
-        if found is None:
-            left.append(text[start : value.end])
-        else:
+        # A null is what the empty column says.
+        if found is not None or (key in kinds and times[key] == 1 and value.kind == "null"):
             values[key] = found
+        else:
+            left.append(text[start : value.end])
     of_file = [text[start : value.end] for _, start, value in every[len(members) :]]
     return values, "{" + ",".join([*left, *of_file]) + "}" if left else None
 
@@ -119,13 +120,15 @@ def _taken(text: str, kinds: Mapping[str, DataType], source: Source) -> tuple[di
 def _value(text: str, value: Value, kind: DataType, source: Source) -> Any:
     """Return a rescued value in a type, None where the type cannot hold it exactly.
 
-    A string is read as a JSON string first, and then as a CSV cell; in XML as a typed column reads it.
+    A string is read as a JSON string first, and then as a CSV cell; XML's as typed columns of XML are.
     """
     try:
         return exact_json(as_typed_xml(text) if source.format == "xml" else text, kind)
     except NotExact:
         pass
+    if value.kind != "string" or (source.format == "xml" and not isinstance(kind, TIMES)):
+        return None
     try:
-        return exact_value(str(value.content), kind, text_options(source)) if value.kind == "string" else None
+        return exact_value(str(value.content), kind, text_options(source))
     except NotExact:
         return None

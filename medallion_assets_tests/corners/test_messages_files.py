@@ -109,7 +109,7 @@ def test_a_hint_that_contradicts_the_table_is_told_in_plain_words_and_its_files_
             autoload(folder, "json", schema_hints=f"n {now}")
         told = str(error.value)
         old, new = (kind.lower().replace(": ", ":") for kind in (before, now))
-        assert f"web.bronze.t: n is {new} (schema_hints), and {old} in the table; in b.json" in told
+        assert f"web/bronze/t: n is {new} (schema_hints), and {old} in the table; in b.json" in told
         assert "nothing of the batch was written, and nothing is lost. The files wait" in told
         assert f"declare the types of the table (n {old})" in told
         assert not re.search(r"DELTA|Exception|merge|\n", told)

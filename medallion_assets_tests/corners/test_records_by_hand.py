@@ -165,7 +165,7 @@ def test_rows_that_a_deletion_vector_takes_out_are_in_no_count_and_no_batch(
     shop, vectors = Pipeline("shop"), Layout(properties={"delta.enableDeletionVectors": "true"})
     landed = {"format": "json", "schema": "id INT, total INT", "allow_overwrites": "replace"}
 
-    @shop.bronze(layout=vectors)
+    @shop.bronze()
     def orders(files=shop.landing("orders", **landed)):  # noqa: B008
         """One row per order."""
         return files

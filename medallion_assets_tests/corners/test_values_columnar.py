@@ -237,8 +237,9 @@ def test_columns_that_differ_in_case_only_are_a_column_and_rescued_fields(write,
     by_case = {"n": pa.array([0, 1], pa.int64()), "v": pa.array([7, None], pa.int64()),
                "V": pa.array(["x", "y"]), "_v": pa.array([1.5, None])}  # fmt: skip
     other = {"n": pa.array([2], pa.int64()), "V": pa.array(["z"])}
-    result = autoload(landed(a=write(by_case), b=write(other)), write.__name__)
-    assert (result.files, result.rows_loaded, result.rows_unaccounted) == (2, 3, 0)
+    for name, columns, records in (("a", by_case, 2), ("b", other, 1)):
+        result = autoload(landed(**{name: write(columns)}), write.__name__)
+        assert (result.files, result.rows_loaded, result.rows_unaccounted) == (1, records, 0)
     found = spark.read.format("delta").load(str(result.path)).orderBy("n").toArrow().to_pylist()
     kept = [{k: v for k, v in json.loads(row["_rescued_data"] or "{}").items() if k != "_file_path"}
             for row in found]  # fmt: skip
