@@ -22,7 +22,7 @@ from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.session.cluster import is_cluster, not_shared, require_shared
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of, is_as_counted
-from medallion_assets.sources.errors import NewColumns, TypesDiffer, UnreadableFile, first_line, some_of
+from medallion_assets.sources.errors import NewColumns, TypesDiffer, UnreadableFile, cause_of, some_of
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.formats.text_files import refuse_unseen
@@ -88,7 +88,7 @@ def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, tra
     except Exception as error:
         if not is_of_a_file(error):
             raise
-        return first_line(error)[:500]
+        return str(error)[:500] if isinstance(error, UnreadableFile) else cause_of(error)
     finally:
         staging.discard()
     return ""

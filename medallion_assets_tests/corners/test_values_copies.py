@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import json
+import zlib
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -113,6 +114,31 @@ def avro_file(path, schema, records):
         for number in (len(records), body.tell()):
             file.write(zigzag(number))
         file.write(body.getvalue() + blank.getvalue()[-16:])
+
+
+def compressed(codec, block):
+    """Return a block as Avro's specification asks for: of snappy with its checksum behind it."""
+    data = pa.Codec("zstd" if codec == "zstandard" else codec).compress(block, asbytes=True)
+    return data + zlib.crc32(block).to_bytes(4, "big") if codec == "snappy" else data
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstandard"])
+def test_avro_is_read_in_the_compressions_that_spark_and_kafka_write_it_in(codec, tmp_path):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}
+    header = {"avro.schema": json.dumps(schema), "avro.codec": codec}
+    pairs = b"".join(zigzag(len(text)) + text.encode() for pair in header.items() for text in pair)
+    whole = b"Obj\x01" + zigzag(len(header)) + pairs + b"\x00" + b"s" * 16
+    for first in range(0, 3000, 1000):
+        block = compressed(codec, b"".join(map(zigzag, range(first, first + 1000))))
+        whole += zigzag(1000) + zigzag(len(block)) + block + b"s" * 16
+    (tmp_path / "a.avro").write_bytes(whole)
+    assert footer(tmp_path / "a.avro", "avro")[0] == 3000
+    assert [row["n"] for row in copied(tmp_path / "a.avro", "avro")[0]] == [*range(3000)]
+    damaged = bytearray(whole)
+    damaged[-30] ^= 1
+    (tmp_path / "b.avro").write_bytes(damaged)
+    with pytest.raises(UnreadableFile, match=r"b\.avro cannot be read"):
+        copied(tmp_path / "b.avro", "avro")
 
 
 def zigzag(number):

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from medallion_assets.delta.names import RESERVED, quoted
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.errors import UnreadableFile, first_line, some_of
+from medallion_assets.sources.errors import UnreadableFile, cause_of, some_of
 from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
 from medallion_assets.sources.formats.json_values import types_in
@@ -91,7 +91,7 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
     try:
         frame = reader.option("recursiveFileLookup", "true").load(paths)
     except (AnalysisException, SparkRuntimeException) as error:
-        why = first_line(error)
+        why = cause_of(error)
         raise UnreadableFile(f"{some_of([file.path for file in files])} cannot be read: {why}") from error
     fields = list(frame.schema.fields)
     if copied:
