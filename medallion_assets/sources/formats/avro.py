@@ -71,13 +71,11 @@ def _bytes(file: Any) -> bytes:
 
 def _number(file: Any) -> int:
     """Return a number of seven bits a byte, the lowest first."""
-    found, shift = 0, 0
-    while True:
-        byte = file.read(1)
-        found |= (byte[0] & 127) << shift
-        shift += 7
-        if byte[0] < 128:
-            return found
+    found, shift, more = 0, 0, True
+    while more:
+        byte = int(file.read(1)[0])
+        found, shift, more = found | (byte & 127) << shift, shift + 7, byte > 127
+    return found
 
 
 # fastavro asks for a library of its own for each of the two; without them it refuses such files.
