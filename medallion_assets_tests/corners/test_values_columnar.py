@@ -5,6 +5,7 @@ import datetime as dt
 import io
 import json
 import math
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -246,6 +247,31 @@ def test_columns_that_differ_in_case_only_are_a_column_and_rescued_fields(write,
     assert [(row["v"], row["_v"], left) for row, left in zip(found, kept, strict=True)] == [
         (7, 1.5, {"V": "x"}), (None, None, {"V": "y"}), (None, None, {"V": "z"})
     ]  # fmt: skip
+
+
+@pytest.mark.spark
+def test_parquet_that_spark_cannot_decode_is_read_all_the_same_or_refused_in_plain_words(
+    landed, autoload, rows
+):
+    columns = {"n": [1, 2, 3], "f": [0.1, None, -2.5], "s": ["x", None, "é"]}
+    odd = {"split": {"use_dictionary": False, "column_encoding": {"f": "BYTE_STREAM_SPLIT"}},
+           "brotli": {"compression": "brotli"}, "plain": {}}  # fmt: skip
+    files = {}
+    for name, options in odd.items():
+        out = io.BytesIO()
+        pq.write_table(pa.table(columns), out, **options)
+        files[name] = out.getvalue()
+    # No TIMESTAMP is as far from 1970 as this one of milliseconds.
+    far = pa.array([2**62], pa.int64()).cast(pa.timestamp("ms"))
+    result = autoload(landed(**files, far=parquet({"n": [4], "t": far})), "parquet")
+    assert (result.files, result.rows_loaded, result.files_refused) == (3, 9, 1)
+    expected = [*zip(*columns.values(), strict=True)] * 3
+    found = [(row["n"], row["f"], row["s"]) for row in rows(result, "n", "f", "s")]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    (refused,) = refused_files(result.ledger)
+    assert Path(refused["path"]).name == "far"
+    assert not re.search(r"An error occurred|\bo\d+\.", refused["reason"])
+    assert "overflow" in refused["reason"]
 
 
 # Spark writes the last second before 1970 as the first after it, where it has a fraction: no reader can tell.
