@@ -253,7 +253,7 @@ def test_a_schema_cannot_declare_a_column_of_a_name_that_the_engine_keeps(name):
     assert Source("s", "json", schema="id INT, bad STRING", corrupt_column="bad").corrupt_column == "bad"
 
 
-ALIKE = {"s": 1, "ſ": 2, "µ": 3, "μ": 4, "i": 5, "ı": 6, "İ": 7, "k": 8, "\u212a": 9, "ß": 10, "ẞ": 11}
+ALIKE = {"s": 1, "\u017f": 2, "\u00b5": 3, "\u03bc": 4, "i": 5, "\u0131": 6, "\u0130": 7, "k": 8, "\u212a": 9}
 """Names of which Java takes several for one, and of these Python's ``lower`` only some."""
 
 
