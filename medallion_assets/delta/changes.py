@@ -116,7 +116,7 @@ def _did(path: Path, version: int, *named: str) -> bool:
 def written_by_hand(commits: Iterable[dict[str, Any]], path: Path) -> list[tuple[int, str]]:
     """Return version and operation of each of these commits that changed rows and that no run made."""
     found = [(int(c["version"]), str(c.get("operation"))) for c in commits if not log.commit_metadata_of(c)]
-    return [(at, operation) for at, operation in found if moves_data(path, VersionRange(at - 1, at))]
+    return [(at, operation) for at, operation in found if _did(path, at, "add", "remove")]
 
 
 def rewrites_all(info: Mapping[str, Any]) -> bool:

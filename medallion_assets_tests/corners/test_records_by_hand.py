@@ -186,9 +186,11 @@ def test_rows_that_a_deletion_vector_takes_out_are_in_no_count_and_no_batch(
     drop("shop/orders", "a.json", json_lines(*({"id": n, "total": 5} for n in range(1, 5))))
     drop("shop/orders", "b.json", json_lines(*({"id": n, "total": 5} for n in range(5, 9))))
     refreshed(*tables)
+    assert [look("doctor", table).does for table in tables] == ["well"] * 3
     spark.sql(by_hand.format(f"delta.`{lake.path(sales)}`"))
-    gone = by_hand.startswith("DELETE")
-    assert do("accept_changes", sales, why="a wish").well == gone
+    assert do("accept_changes", sales, why="a wish").found == (
+        {"rows": 1} if by_hand.startswith("DEL") else {}
+    )
     drop("shop/orders", "b.json", json_lines({"id": 5, "total": 7}, {"id": 9, "total": 7}))
     drop("shop/orders", "c.json", json_lines({"id": 10, "total": -1}))
     refreshed(*tables)
