@@ -198,9 +198,8 @@ def recorded(path: Path, flow: str = "", limit: int = SHOWN) -> list[Batch]:
     """Return a flow's last batches, oldest first."""
     found: list[Batch] = []
     for info in log.newest_commits(path):
-        metadata = log.commit_metadata_of(info)
-        if FLOWS in metadata and metadata.get(FLOW) == flow and flow in metadata[FLOWS]:
-            found.append(_batch(_filled(metadata, info)[flow]))
+        if log.commit_metadata_of(info).get(FLOW) == flow and (batch := batch_of(info)):
+            found.append(batch)
         if len(found) == limit:
             break
     return found[::-1]
@@ -210,12 +209,18 @@ def committed_after(path: Path, version: int | None) -> list[Batch]:
     """Return the batches of every flow whose commits are newer than a version of the table, oldest first."""
     found: list[Batch] = []
     for info in log.newest_commits(path) if log.exists(path) else ():
-        metadata = log.commit_metadata_of(info)
         if version is not None and info["version"] <= version:
             break
-        if (flow := metadata.get(FLOW, "")) in metadata.get(FLOWS, ()):
-            found.append(_batch(_filled(metadata, info)[flow]))
+        if batch := batch_of(info):
+            found.append(batch)
     return found[::-1]
+
+
+def batch_of(info: dict[str, Any]) -> Batch | None:
+    """Return the batch that a commit is of, None where it is of none."""
+    metadata = log.commit_metadata_of(info)
+    flow = metadata.get(FLOW, "")
+    return _batch(_filled(metadata, info)[flow]) if flow in metadata.get(FLOWS, ()) else None
 
 
 _KNOWN = {f.name for f in fields(Batch)}
@@ -251,9 +256,7 @@ def read_json(file: Path) -> dict[str, Any] | None:
 def batches_between(path: Path, flow: str, after: int) -> Iterator[Batch]:
     """Return a flow's batches that brought it beyond a position, newest first."""
     for info in log.newest_commits(path):
-        metadata = log.commit_metadata_of(info)
-        if FLOWS in metadata and metadata.get(FLOW) == flow:
-            batch = _batch(_filled(metadata, info)[flow])
+        if log.commit_metadata_of(info).get(FLOW) == flow and (batch := batch_of(info)):
             if batch.position <= after:
                 return
             yield batch

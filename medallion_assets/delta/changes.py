@@ -1,7 +1,7 @@
 """The changes of a table between two versions: writers and counts from its log, rows from its change feed."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,21 +113,16 @@ def _did(path: Path, version: int, *named: str) -> bool:
     return any(a[name].get("dataChange", True) for a in actions for name in named if name in a)
 
 
-def written_by_hand(path: Path, after: int) -> list[tuple[int, str]]:
-    """Return version and operation of each commit by hand that changed rows, newest first.
+def written_by_hand(commits: Iterable[dict[str, Any]], path: Path) -> list[tuple[int, str]]:
+    """Return version and operation of each of these commits that changed rows and that no run made."""
+    found = [(int(c["version"]), str(c.get("operation"))) for c in commits if not log.commit_metadata_of(c)]
+    return [(at, operation) for at, operation in found if _did(path, at, "add", "remove")]
 
-    Args:
-        path: The table.
-        after: Commits up to this version are not looked at; -1 for none.
-    """
-    found: list[tuple[int, str]] = []
-    for info in log.newest_commits(path):
-        version = int(info["version"])
-        if version <= after:
-            break
-        if not log.commit_metadata_of(info) and moves_data(path, VersionRange(version - 1, version)):
-            found.append((version, str(info.get("operation"))))
-    return found
+
+def rewrites_all(info: Mapping[str, Any]) -> bool:
+    """Return true for a commit that replaces every row of its table."""
+    told = info.get("operationParameters") or {}
+    return told.get("mode") == "Overwrite" and told.get("predicate") in (None, "", "[]")
 
 
 NEW_ROWS = {
@@ -195,7 +190,12 @@ def _brought_by(actions: list[dict[str, Any]]) -> int:
     info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
     if info.get("operation") in NEW_ROWS:
         return rows_written(info)
-    added = [action["add"] for action in actions if "add" in action]
     # OPTIMIZE adds files too, but says that it changed no data.
-    stats = [json.loads(a.get("stats") or "{}") for a in added if a.get("dataChange", True)]
-    return sum(int(stat.get("numRecords", 0)) for stat in stats)
+    added = [file for file in new_files(actions) if file.get("dataChange", True)]
+    return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def new_files(actions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the files that a commit wrote; one with a new deletion vector was there before."""
+    removed = {action["remove"]["path"] for action in actions if "remove" in action}
+    return [a["add"] for a in actions if "add" in a and a["add"]["path"] not in removed]

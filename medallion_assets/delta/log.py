@@ -6,7 +6,7 @@ Inside ``read_once``, every log is opened once; after that, only added commits a
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import DeltaError
@@ -123,19 +124,28 @@ def table_id(path: Path) -> str:
 
 def row_count(path: Path, at_version: int | None = None) -> int:
     """Return the rows the log says were committed up to a version, 0 where there is no table."""
-    if not exists(path) or (at_version is not None and at_version < 0):
-        return 0
-    files = pa.table(opened(path, at_version).get_add_actions(flatten=True))
-    return int(sum(n or 0 for n in files.column("num_records").to_pylist()))
+    return rows_and_bytes(path, at_version)[0]
 
 
-def rows_and_bytes(path: Path) -> tuple[int, int]:
+def rows_and_bytes(path: Path, at_version: int | None = None) -> tuple[int, int]:
     """Return the rows of a table and the bytes of its files, both 0 where there is no table."""
-    if not exists(path):
+    if not exists(path) or (at_version or 0) < 0:
         return 0, 0
-    files = pa.table(opened(path).get_add_actions(flatten=True))
+    table = opened(path, at_version)
+    files = pa.table(table.get_add_actions(flatten=True))
     rows, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
-    return sum(n or 0 for n in rows), sum(sizes)
+    deleted = sum(len(mask) - (pc.sum(mask).as_py() or 0) for mask in _masks(path, table).values())
+    return sum(n or 0 for n in rows) - deleted, sum(sizes)
+
+
+def _masks(path: Path, table: DeltaTable) -> dict[str, pa.Array]:
+    """Return by name of a file that has a deletion vector which of its rows stay; later rows stay too."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    with _naming_damage(path):
+        found = pa.table(table.deletion_vectors()).to_batches()
+    return {Path(str(file)).name: pa.array(mask.values)
+            for batch in found for file, mask in zip(*batch.columns, strict=True)}  # fmt: skip
 
 
 def properties(path: Path) -> dict[str, str]:
@@ -158,9 +168,7 @@ def history(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
 
 def schema(path: Path) -> list[tuple[str, str]]:
     """Return the table's columns and their types, in order."""
-    if not exists(path):
-        return []
-    fields = json.loads(opened(path).schema().to_json())["fields"]
+    fields = json.loads(opened(path).schema().to_json())["fields"] if exists(path) else []
     return [(f["name"], _type_name(f["type"])) for f in fields]
 
 
@@ -171,21 +179,24 @@ def spark_schema(path: Path) -> StructType:
 
 def rows_at(path: Path, version: int, sql: str) -> list[dict[str, Any]]:
     """Return the rows of a query over ``t``, the table in a version."""
-    return _answer(sql, {"t": opened(path, version)})
+    return _rows(sql, {"t": (path, version)})
 
 
 def rows(path: Path, sql: str, **registered: Path) -> list[dict[str, Any]]:
     """Return the rows of a query over ``t`` (the table) and further named tables, as dictionaries."""
-    if not exists(path):
-        return []
-    paths = {"t": path, **registered}
+    places: dict[str, tuple[Path, int | None]] = {name: (place, None) for name, place in registered.items()}
+    return _rows(sql, {"t": (path, None), **places}) if exists(path) else []
+
+
+def _rows(sql: str, places: Mapping[str, tuple[Path, int | None]]) -> list[dict[str, Any]]:
+    tables = {name: opened(*place) for name, place in places.items()}
     try:
-        return _answer(sql, {name: opened(place) for name, place in paths.items()})
+        return _answer(sql, tables)
     except DeltaError as error:
         if UNSUPPORTED not in str(error):
             raise
     with tempfile.TemporaryDirectory() as folder:
-        return _answer(sql, {name: _copied(place, Path(folder) / name) for name, place in paths.items()})
+        return _answer(sql, {n: _copied(places[n][0], tables[n], Path(folder) / n) for n in tables})
 
 
 def batches(path: Path, sql: str) -> Iterator[pa.RecordBatch]:
@@ -211,22 +222,22 @@ def _answer(sql: str, tables: dict[str, DeltaTable]) -> list[dict[str, Any]]:
     return pa.table(query.execute(sql)).to_pylist()  # type: ignore[no-any-return]
 
 
-def _copied(path: Path, folder: Path) -> DeltaTable:
+def _copied(path: Path, table: DeltaTable, folder: Path) -> DeltaTable:
     """Return a copy of a table with widened columns, of which ``deltalake`` can open only the log."""
-    table = opened(path)
     fields = json.loads(table.schema().to_json())["fields"]
     schema = pa.schema(table.schema().to_arrow()).remove_metadata()
     physical = [f["metadata"].get("delta.columnMapping.physicalName", f["name"]) for f in fields]
+    masks = _masks(path, table)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in pa.table(table.get_add_actions(flatten=True)).to_pylist():
             part = pq.read_table(for_reader(path / unquote(file["path"])), partitioning=None)
-            columns = [
-                part.column(inside).cast(field.type)
-                if inside in part.column_names
-                else pa.array([file.get(f"partition.{field.name}")] * part.num_rows, field.type)
-                for inside, field in zip(physical, schema, strict=True)
-            ]
+            if (mask := masks.get(Path(file["path"]).name)) is not None:
+                rest = pa.repeat(True, len(part) - len(mask))
+                part = part.filter(pa.concat_arrays([mask, rest]))
+            columns = [part.column(name).cast(field.type) if name in part.column_names
+                       else pa.array([file.get(f"partition.{field.name}")] * len(part), field.type)
+                       for name, field in zip(physical, schema, strict=True)]  # fmt: skip
             yield from pa.table(columns, schema).to_batches()
 
     write_deltalake(str(folder), pa.RecordBatchReader.from_batches(schema, batches()))
@@ -239,13 +250,12 @@ def actions(path: Path, version: int) -> list[dict[str, Any]] | None:
     if (path, version) not in read.entries:
         if not entry.exists():
             return None
-        lines = entry.read_text("utf-8").split("\n")
-        read.entries[path, version] = [json.loads(line) for line in lines if line]
+        read.entries[path, version] = [json.loads(x) for x in entry.read_text("utf-8").split("\n") if x]
     return read.entries[path, version]
 
 
 def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the ``commitInfo`` of each commit, newest first, as far back as the log keeps entries.
+    """Yield ``commitInfo`` and ``version`` of each commit, newest first, as far back as the log has entries.
 
     Entries are read one by one, so that a caller can stop early. ``commitInfo`` is the first line of an
     entry, so that the files of a large commit are not parsed.
@@ -253,9 +263,6 @@ def newest_commits(path: Path, upto: int | None = None) -> Iterator[dict[str, An
     Args:
         path: The table.
         upto: The newest version to begin with; the table's newest where it is None.
-
-    Returns:
-        ``commitInfo`` of each commit, with its ``version``.
     """
     newest, read = version(path) if upto is None else upto, _READ.get() or _Logs()
     for number in range(newest, -1, -1) if newest is not None else ():

@@ -35,6 +35,16 @@ def among(expression: str, names: Iterable[str]) -> str:
     return f"{expression} IN ({listed})" if listed else "false"
 
 
+def folded(name: str) -> str:
+    """Return a name as Spark compares names: columns or fields of one folded name cannot be told apart.
+
+    Java compares without case letter by letter, in upper and in lower case: ``s`` is also a long ``s``, and
+    the micro sign a Greek mu, which ``str.lower`` leaves apart.
+    """
+    upper = (letter.upper() if len(letter.upper()) == 1 else letter for letter in name)
+    return "".join(letter.lower()[0] for letter in upper)
+
+
 def of_keys(rows: DataFrame, keys: DataFrame, how: str = "left_semi") -> DataFrame:
     """Return the rows whose values are in ``keys``, or with ``left_anti`` the rows whose values are not.
 

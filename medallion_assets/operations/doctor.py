@@ -16,7 +16,7 @@ from medallion_assets.lake.arrivals import is_filled, waiting_offsets
 from medallion_assets.lake.code_version import PARTS, changed_parts, code_version, committed_code
 from medallion_assets.lake.paths import Lake, is_lost
 from medallion_assets.lake.position import checkpoint_agrees, has_unfinished_batch, newest_batch, position
-from medallion_assets.operations.full_refresh import last_full_refresh
+from medallion_assets.operations.full_refresh import commits_in_force
 from medallion_assets.operations.maintain import ACCEPTED
 from medallion_assets.operations.requests import Spark, VerbRequest, VerbResult, downstream_of, many
 from medallion_assets.quality.conservation import Balance, balance, explains, hand_made
@@ -216,9 +216,8 @@ def _by_hand(table: Table, lake: Lake) -> list[tuple[int, str]]:
     if table.source:
         # Bronze holds the landed records; its balance shows removed rows.
         return []
-    # A full refresh has replaced what was written before it.
-    refresh, path = last_full_refresh(table, lake), lake.path(table)
-    found = written_by_hand(path, int(refresh["version"]) if refresh else -1)
+    path = lake.path(table)
+    found = written_by_hand(commits_in_force(table, lake), path)
     accepted = _accepted_upto(path, [version for version, _ in found])
     # What was counted are rows; which values an UPDATE or MERGE changed, nobody did.
     return [made for made in found if made[0] > accepted or made[1] in ("UPDATE", "MERGE")]

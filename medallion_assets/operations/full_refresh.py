@@ -1,6 +1,7 @@
 """``full_refresh`` rewrites a table from all of upstream in one commit; ``undo`` restores it."""
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from medallion_assets.declare.errors import GateClosed
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import log, progress
 from medallion_assets.delta.batches import FLOWS, newest_flows
+from medallion_assets.delta.changes import rewrites_all
 from medallion_assets.delta.commit import BEFORE, Transaction, append, commit_nothing
 from medallion_assets.delta.position import app_id
 from medallion_assets.delta.rollback import roll_back
@@ -118,6 +120,25 @@ def last_full_refresh(table: Table, lake: Lake) -> dict[str, Any] | None:
         if FULL_REFRESH in metadata:
             return info
     return None
+
+
+def commits_in_force(table: Table, lake: Lake) -> Iterator[dict[str, Any]]:
+    """Return the commits that the table's rows come from, newest first.
+
+    They begin with the last one in which a run rewrote the whole table (a full refresh, an aggregate in
+    complete mode); those that an undo took back are not among them.
+    """
+    then: int | None = None
+    for info in log.newest_commits(lake.path(table)):
+        if then is not None and int(info["version"]) > then:
+            continue
+        metadata = log.commit_metadata_of(info)
+        then = metadata.get(UNDO, then)
+        if UNDO in metadata:
+            continue
+        yield info
+        if metadata and (FULL_REFRESH in metadata or rewrites_all(info)):
+            return
 
 
 def _put_back(table: Table, lake: Lake, spark: SparkSession, then: int, held: int | None) -> None:

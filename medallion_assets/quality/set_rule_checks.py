@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 from medallion_assets.declare.expectations import SetRule
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
+from medallion_assets.delta.changes import new_files
 from medallion_assets.lake.paths import Lake
 
 EARLIER = 3
@@ -163,10 +164,7 @@ def _null_rate(rule: SetRule, path: Path) -> Answer:
 
 def _newest(path: Path, column: str) -> tuple[int, int]:
     """Return rows and NULLs the newest commit added, from its statistics."""
-    entry = path / "_delta_log" / f"{log.version(path) or 0:020d}.json"
-    lines = entry.read_text("utf-8").split("\n") if entry.exists() else []
-    stats = [
-        json.loads(a["add"].get("stats") or "{}") for a in map(json.loads, filter(None, lines)) if "add" in a
-    ]
+    actions = log.actions(path, log.version(path) or 0) or []
+    stats = [json.loads(file.get("stats") or "{}") for file in new_files(actions)]
     nulls = sum(int(s.get("nullCount", {}).get(column, 0)) for s in stats)
     return sum(int(s.get("numRecords", 0)) for s in stats), nulls

@@ -6,6 +6,7 @@ from typing import Any
 
 from medallion_assets.declare.table import Table
 from medallion_assets.delta import batches, log
+from medallion_assets.delta.changes import rows_written
 from medallion_assets.lake.arrivals import is_filled
 from medallion_assets.lake.paths import Lake
 from medallion_assets.lake.position import position
@@ -32,7 +33,11 @@ def statuses(tables: Iterable[Table], lake: Lake) -> list[dict[str, Any]]:
 
 
 def history_of(table: Table, lake: Lake, limit: int) -> list[dict[str, Any]]:
-    """Return a table's newest commits: version, time, operation, rows_written, batch and run."""
+    """Return a table's newest commits: version, time, operation, rows_written, batch and run.
+
+    ``batch`` is the upstream version that the commit brought the table to, None where it is no batch's.
+    ``rows_written`` are the batch's, as its run told them; of another commit those it added or changed.
+    """
     return [_commit(entry) for entry in log.history(lake.path(table), limit)]
 
 
@@ -63,22 +68,16 @@ def _state(verdict: Verdict) -> str:
 
 
 def _commit(entry: dict[str, Any]) -> dict[str, Any]:
-    note = log.commit_metadata_of(entry)
-    metrics = entry.get("operationMetrics") or {}
+    batch = batches.batch_of(entry)
     return {
         "version": entry.get("version"),
         "time": _time(entry["timestamp"]),
         "operation": entry.get("operation"),
-        "rows_written": metrics.get("numOutputRows", metrics.get("num_added_rows")),
-        "batch": _position(note),
-        "run": note.get("run_id"),
+        # Files that a MERGE or DELETE rewrites hold rows that no one wrote again.
+        "rows_written": batch.written if batch else rows_written(entry),
+        "batch": batch.position if batch else None,
+        "run": log.commit_metadata_of(entry).get("run_id"),
     }
-
-
-def _position(note: dict[str, Any]) -> int | None:
-    """Return the upstream version a commit of ours brought its flow to, None for any other commit."""
-    state = note.get(batches.FLOWS, {}).get(note.get(batches.FLOW))
-    return int(state["batch"]["position"]) if state else None
 
 
 def _time(milliseconds: int) -> str:

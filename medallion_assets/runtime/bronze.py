@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -22,7 +23,7 @@ from medallion_assets.quarantine.poison import without_poison
 from medallion_assets.runtime.query_checks import refuse_unsound_query
 from medallion_assets.runtime.write import Context, Prepared, commit, prepare_rows, refuse_changed_columns
 from medallion_assets.session.frames import is_local
-from medallion_assets.sources.load import files_of, load_files
+from medallion_assets.sources.load import explain_type_conflicts, files_of, load_files
 from medallion_assets.sources.load_records import Loaded
 from medallion_assets.sources.load_target import PROVENANCE
 from medallion_assets.sources.quarantine import OF_REFUSED
@@ -41,11 +42,13 @@ def write_files(
     def write(rows: DataFrame | None, loaded: Loaded, replace_where: str) -> Mapping[str, int]:
         nonlocal kept
         prepared = _prepared(rows, table, lake, transaction, replace_where)
-        kept = unchanged_columns(rows, shaped_records(rows, table, transaction)) if rows is not None else kept
+        shaped = shaped_records(rows, table, transaction) if rows is not None else None
+        kept = unchanged_columns(rows, shaped) if rows is not None and shaped is not None else kept
         batch = _batch(loaded, prepared.counts, table, versions.upto, time.monotonic() - started)
         batch = replace(batch, kept=sorted(kept), run_id=transaction.run_id)
         signed = with_metadata(transaction, loaded.facts)
-        done.append(commit(prepared, batch, Context(table, lake, spark), signed))
+        with explain_type_conflicts(shaped, place) if shaped is not None else nullcontext():
+            done.append(commit(prepared, batch, Context(table, lake, spark), signed))
         return prepared.counts
 
     place = load_target_of(table, lake)

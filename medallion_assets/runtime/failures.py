@@ -21,7 +21,7 @@ from medallion_assets.delta.errors import DamagedCheckpoint, DamagedTable
 from medallion_assets.lake.paths import Lake
 from medallion_assets.runtime.blame import blame
 from medallion_assets.session.cluster import NOT_SHIPPED, ExecutorsUnfit, not_shared
-from medallion_assets.sources.errors import BatchRefused
+from medallion_assets.sources.errors import BatchRefused, cause_of
 from medallion_assets.storage import StorageUnreachable, path_of
 from medallion_assets.storage.lease import LeaseLost, TableBusy
 
@@ -68,12 +68,7 @@ PASSING_WORDS = (
 """Parts of errors that another attempt may get past: neither data nor code caused them."""
 
 
-WORKER_WORDS = ("PythonException", "PYTHON_EXCEPTION", "thrown from the Python worker")
-"""Parts of the sentence before the traceback of a Python worker."""
-
 KEPT_TRACES = 20
-LONGEST_CAUSE = 600
-"""Characters of a cause: a Spark message can list a thousand columns."""
 
 
 def explained(table: Table, lake: Lake, error: BaseException) -> Exception:
@@ -181,34 +176,6 @@ def passes_by_itself(error: BaseException | None) -> bool:
         or any(word in str(cause) for word in PASSING_WORDS)
         for cause in _causes(error)
     )
-
-
-def cause_of(error: BaseException) -> str:
-    """Return the innermost cause of an error as one paragraph that ends with a full stop.
-
-    Spark's messages go on with plans, Java's with stacks and Python workers' with tracebacks: only the
-    sentence is kept.
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    # A colon also begins the lines of a plan's tree, followed by blanks and marks.
-    named = [line.removeprefix(": ") for line in lines if re.match(r": [\w\[]", line)]
-    first = (java[-1:] or named[:1] or lines[:1] or [""])[0]
-    worker = _worker_error(lines) if any(word in first for word in WORKER_WORDS) else ""
-    text = re.sub(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?;?", "", worker or first)
-    # The class Java gives an error says nothing that its message does not.
-    text = re.sub(r"^[a-z]\w*(\.\w+)+: (?=\[)", "", " ".join(text.split()))
-    if not isinstance(error, RuntimeError) and type(error).__module__ == "builtins":
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    text = text if len(text) <= LONGEST_CAUSE else text[:LONGEST_CAUSE] + " ..."
-    return text if text.endswith((".", "...")) else f"{text or type(error).__name__}."
-
-
-def _worker_error(lines: list[str]) -> str:
-    """Return the last line of a Python worker's traceback: the exception the user's function raised."""
-    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b", line)]
-    ours = [line for line in errors if not line.startswith(("org.", "java.", "pyspark.", "py4j."))]
-    return ours[-1] if ours else ""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medallion_assets.delta import log
+from medallion_assets.delta.changes import new_files
 from medallion_assets.delta.commit import PENDING, Transaction
 from medallion_assets.sources.counting import BROKEN
 from medallion_assets.sources.errors import UnreadableFile
@@ -132,7 +133,7 @@ def _added(path: Path, transaction: Transaction) -> list[Path]:
         if int(info["version"]) <= oldest:
             break
         actions = log.actions(path, int(info["version"])) or []
-        added = [path / unquote(a["add"]["path"]) for a in actions if "add" in a]
+        added = [path / unquote(file["path"]) for file in new_files(actions)]
         signed = [(a["txn"]["appId"], a["txn"]["version"]) for a in actions if "txn" in a]
         if pending is None and (transaction.app_id, transaction.version) in signed:
             return added

@@ -25,6 +25,41 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+WORKER_WORDS = ("PythonException", "PYTHON_EXCEPTION", "thrown from the Python worker")
+"""Parts of the sentence before the traceback of a Python worker."""
+
+LONGEST_CAUSE = 600
+"""Characters of a cause: a Spark message can list a thousand columns."""
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the innermost cause of an error as one paragraph that ends with a full stop.
+
+    Spark's messages go on with plans, Java's with stacks and Python workers' with tracebacks: only the
+    sentence is kept.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    # A colon also begins the lines of a plan's tree, followed by blanks and marks.
+    named = [line.removeprefix(": ") for line in lines if re.match(r": [\w\[]", line)]
+    first = (java[-1:] or named[:1] or lines[:1] or [""])[0]
+    worker = _worker_error(lines) if any(word in first for word in WORKER_WORDS) else ""
+    text = re.sub(r"\s*SQLSTATE: \w+(; line \d+ pos \d+)?;?", "", worker or first)
+    # The class Java gives an error says nothing that its message does not.
+    text = re.sub(r"^[a-z]\w*(\.\w+)+: (?=\[)", "", " ".join(text.split()))
+    if not isinstance(error, RuntimeError) and type(error).__module__ == "builtins":
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    text = text if len(text) <= LONGEST_CAUSE else text[:LONGEST_CAUSE] + " ..."
+    return text if text.endswith((".", "...")) else f"{text or type(error).__name__}."
+
+
+def _worker_error(lines: list[str]) -> str:
+    """Return the last line of a Python worker's traceback: the exception the user's function raised."""
+    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b", line)]
+    ours = [line for line in errors if not line.startswith(("org.", "java.", "pyspark.", "py4j."))]
+    return ours[-1] if ours else ""
+
+
 MOST_FILES = 5
 """Files that a message names."""
 
@@ -108,6 +143,40 @@ class NewColumns(BatchRefused):
             f"source {source!r}: new columns {columns} in {some_of(files)}, and its "
             "schema_evolution_mode is failOnNewColumns. Nothing of the batch was written and nothing is "
             "lost: add the columns to the schema or change the mode, and run again."
+        )
+
+
+class TypesDiffer(BatchRefused):
+    """Rows have columns of other types than their table."""
+
+    def __init__(
+        self, table: str, differ: Mapping[str, tuple[str, str, str]], files: str, select: bool
+    ) -> None:
+        """Say which columns, what was not lost, and what to do.
+
+        Args:
+            table: The table's key.
+            differ: By column: its type now, who says so, its type in the table.
+            files: The landing files concerned.
+            select: The rows come through a select list.
+        """
+        columns = "; ".join(
+            f"{n} is {now} ({by}), and {held} in the table" for n, (now, by, held) in differ.items()
+        )
+        types = ", ".join(f"{name} {held}" for name, (_, _, held) in differ.items())
+        way = (
+            f"declare the types of the table ({types}), by which a value that does not fit is rescued or "
+            "quarantined, and cast in a table downstream. Or, to give the column its new type, load all "
+            f"files again into a new table (`medallion reset {table}` removes a declared one, and no file)."
+        )
+        if select:
+            way = (
+                "cast the column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT "
+                "out, so that files are read with the table's types."
+            )
+        super().__init__(
+            f"{table}: {columns}; in {files}. A column has one type: nothing of the batch was written, and "
+            f"nothing is lost. The files wait for the next load: {way}"
         )
 
 

@@ -25,6 +25,8 @@ from pyspark.sql.types import (
     TimestampNTZType,
 )
 
+from medallion_assets.delta.names import folded
+
 OURS = re.compile(
     r"_(source_file|source_modified_at|ingested_at|batch_id|raw|reason|metadata|rescued_data|corrupt_record"
     r"|change_type|commit_version|commit_timestamp|position|partial_.*|check_.*|_medallion_.*)",
@@ -74,14 +76,14 @@ def grown(base: StructType, seen: StructType, widening: bool = False, max_column
     growth = SchemaDiff(StructType())
     left_out: list[str] = []
     fields = list(_merged(base, seen, "", widening, growth))
-    lower = {f.name.lower() for f in base.fields}
+    known = {folded(f.name) for f in base.fields}
     for new in seen.fields:
         if new.name in base.names:
             continue
-        if not is_column(new.name) or new.name.lower() in lower or len(fields) >= max_columns:
+        if not is_column(new.name) or folded(new.name) in known or len(fields) >= max_columns:
             left_out.append(new.name)
             continue
-        lower.add(new.name.lower())
+        known.add(folded(new.name))
         fields.append(new)
         growth.added[new.name] = new.dataType.simpleString()
     missing = tuple(name for name in base.names if name not in seen.names)
@@ -151,10 +153,10 @@ def _type(old: DataType, new: DataType, at: str, widening: bool, growth: SchemaD
 
 def _struct(old: StructType, new: StructType, at: str, widening: bool, growth: SchemaDiff) -> StructType:
     fields = list(_merged(old, new, at, widening, growth))
-    lower = {f.name.lower() for f in fields}
+    known = {folded(f.name) for f in fields}
     for extra in new.fields:
-        if extra.name not in old.names and extra.name.lower() not in lower and is_column(extra.name):
+        if extra.name not in old.names and folded(extra.name) not in known and is_column(extra.name):
             fields.append(extra)
-            lower.add(extra.name.lower())
+            known.add(folded(extra.name))
             growth.added[at + extra.name] = extra.dataType.simpleString()
     return StructType(fields)

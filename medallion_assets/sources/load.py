@@ -22,7 +22,7 @@ from medallion_assets.delta.position import app_id, epoch_of, position_of
 from medallion_assets.session.cluster import is_cluster, not_shared, require_shared
 from medallion_assets.sources import file_status as outcomes
 from medallion_assets.sources.committed import account_of, is_as_counted
-from medallion_assets.sources.errors import BatchRefused, NewColumns, UnreadableFile, first_line, some_of
+from medallion_assets.sources.errors import NewColumns, TypesDiffer, UnreadableFile, cause_of, some_of
 from medallion_assets.sources.evolution import OURS
 from medallion_assets.sources.fetched import at_hand, fetched_in, forget_fetched
 from medallion_assets.sources.formats.text_files import refuse_unseen
@@ -39,6 +39,8 @@ from medallion_assets.sources.load_records import (
 from medallion_assets.sources.load_target import LoadTarget, has_new_ledger
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.schema_versions import restore
+from medallion_assets.sources.schemas import hint_of
+from medallion_assets.sources.select_list import split_columns
 from medallion_assets.sources.staging import staging_of
 from medallion_assets.sources.value_books import QueryColumns
 from medallion_assets.sources.value_counts import count_in_background
@@ -86,7 +88,7 @@ def _failure(spark: SparkSession, files: Sequence[Entry], place: LoadTarget, tra
     except Exception as error:
         if not is_of_a_file(error):
             raise
-        return first_line(error)[:500]
+        return str(error)[:500] if isinstance(error, UnreadableFile) else cause_of(error)
     finally:
         staging.discard()
     return ""
@@ -263,7 +265,7 @@ def explain_type_conflicts(rows: DataFrame, place: LoadTarget) -> Iterator[None]
     """Context manager for the write of rows: explain which columns have other types than the table's.
 
     Raises:
-        BatchRefused: A column has another type; nothing was written.
+        TypesDiffer: A column has another type; nothing was written.
     """
     try:
         yield
@@ -272,11 +274,14 @@ def explain_type_conflicts(rows: DataFrame, place: LoadTarget) -> Iterator[None]
             raise
         there = {f.name.lower(): f.dataType.simpleString() for f in log.spark_schema(place.path).fields}
         now = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
-        differ = [n for n, kind in now.items() if there.get(n.lower(), kind) != kind]
-        found = some_of(files_with(rows, differ))
-        differs = "; ".join(f"{n} is {now[n]}, and {there[n.lower()]} in the table" for n in differ)
-        raise BatchRefused(
-            f"{place.key}: {differs}; in {found}. Nothing was written, and the files wait for the next call: "
-            "cast the column in the SELECT (CAST quarantines a record it fails on), or leave the SELECT out, "
-            "so that files are read with the table's types."
-        ) from error
+        differ = {n: (kind, _said_by(n, place.source), there[n.lower()])
+                  for n, kind in now.items() if there.get(n.lower(), kind) != kind}  # fmt: skip
+        files = some_of(files_with(rows, differ))
+        raise TypesDiffer(place.key, differ, files, bool(place.source.select)) from error
+
+
+def _said_by(column: str, source: Source) -> str:
+    """Return what gives a column of a load its type."""
+    hinted = {hint_of(hint)[0][0] for hint in split_columns(source.schema_hints)}
+    declared = "schema" if column in source.declared_columns() else "its files or the query"
+    return "the SELECT" if source.select else "schema_hints" if column in hinted else declared

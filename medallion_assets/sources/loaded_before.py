@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import floor
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -54,9 +55,12 @@ def loaded_before(
     asked = [file for file in files if listed_again or file.supersedes == NONE]
     first = [file.path for file in asked]
     rows = spark.read.format("delta").load(str(place.path)).where(among(PROVENANCE[0], first))
-    loaded: dict[str, set[int]] = defaultdict(set)
-    for path, time in rows.select(*PROVENANCE).distinct().collect() if first else ():
-        loaded[path].add(_milliseconds(time))
+    loaded: dict[str, set[int | None]] = defaultdict(set)
+    # Of a path's earlier contents, of which there may be any number, only that there are some.
+    times = ", ".join({str(_milliseconds(file.modified_at)) for file in asked})
+    time = f"CASE WHEN unix_millis({PROVENANCE[1]}) IN ({times}) THEN unix_millis({PROVENANCE[1]}) END"
+    for path, same_time in rows.select(PROVENANCE[0], F.expr(time)).distinct().collect() if first else ():
+        loaded[path].add(same_time)
     held = _held(spark, place, [path for path in first if path not in loaded])
     same = {file for file in asked if _milliseconds(file.modified_at) in loaded.get(file.path, ())}
     if place.source.allow_overwrites == "ignore":
@@ -117,4 +121,4 @@ def _summed(records: DataFrame) -> dict[str, Held]:
 
 def _milliseconds(time: datetime) -> int:
     # Spark tells a file's time no finer.
-    return int(time.timestamp() * 1000)
+    return floor(time.timestamp() * 1000)

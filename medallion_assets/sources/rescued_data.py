@@ -15,9 +15,10 @@ from pyspark.sql.types import BooleanType, DataType, StringType, StructField, St
 from medallion_assets.delta.commit import Transaction, signed
 from medallion_assets.delta.names import quoted
 from medallion_assets.sources.formats.csv_rows import text_options
-from medallion_assets.sources.formats.exact_values import NotExact, TextOptions, exact_value
+from medallion_assets.sources.formats.exact_values import NotExact, exact_value
 from medallion_assets.sources.formats.json_scan import Value, scan
-from medallion_assets.sources.formats.json_values import exact_json, reads, stored_type
+from medallion_assets.sources.formats.json_values import TIMES, exact_json, reads, stored_type
+from medallion_assets.sources.formats.xml import as_typed_xml, in_xml
 from medallion_assets.sources.load_target import PROVENANCE
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import named_as, own_members
@@ -52,7 +53,7 @@ def unrescue(
     # A type that no reader takes has nothing moved into it.
     fields = [field for field in columns if reads(field.dataType)]
     empty = F.concat_ws("", *(F.col(quoted(f.name)).isNull().cast("tinyint").cast("string") for f in fields))
-    moved = _moves(fields, text_options(source))(rescued, empty)
+    moved = _moves(fields, source)(rescued, empty)
     chosen = rescued.isNotNull() & moved["moved"]
     if files:
         chosen = chosen & F.greatest(
@@ -69,7 +70,7 @@ def unrescue(
     return rows
 
 
-def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Column, Column], Column]:
+def _moves(fields: Sequence[StructField], source: Source) -> Callable[[Column, Column], Column]:
     """Return a Spark function that moves values from rescued data to columns.
 
     Its arguments are the rescued data, and a text with ``1`` for each column that is NULL and ``0`` for each
@@ -78,12 +79,16 @@ def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Col
     values = [StructField(f"c{place}", field.dataType) for place, field in enumerate(fields)]
     shape = StructType([StructField("moved", BooleanType()), StructField("left", StringType()), *values])
     stored = [pa.bool_(), pa.string(), *(stored_type(field.dataType) for field in fields)]
+    of_xml = source.format == "xml"
+    kinds = {f.name: in_xml(f.dataType, source) if of_xml else f.dataType for f in fields}
 
     def move(texts: pa.Array, empties: pa.Array) -> pa.Array:
         rows: list[list[Any]] = []
         for text, empty in zip(texts.to_pylist(), empties.to_pylist(), strict=True):
-            kinds = {f.name: f.dataType for f, free in zip(fields, empty, strict=True) if free == "1"}
-            taken, left = _taken(text or "{}", kinds, options)
+            free = {
+                name: kind for (name, kind), mark in zip(kinds.items(), empty, strict=True) if mark == "1"
+            }
+            taken, left = _taken(text or "{}", free, source)
             rows.append([bool(taken), left, *(taken.get(field.name) for field in fields)])
         columns = list(zip(*rows, strict=True)) or [()] * len(stored)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, stored, strict=True)]
@@ -92,9 +97,7 @@ def _moves(fields: Sequence[StructField], options: TextOptions) -> Callable[[Col
     return arrow_udf(move, shape)  # type: ignore[no-any-return]
 
 
-def _taken(
-    text: str, kinds: Mapping[str, DataType], options: TextOptions
-) -> tuple[dict[str, Any], str | None]:
+def _taken(text: str, kinds: Mapping[str, DataType], source: Source) -> tuple[dict[str, Any], str | None]:
     """Return the values for columns in rescued data, by column name, and the remaining rescued data."""
     every = scan(text).content
     members = own_members(every)
@@ -104,25 +107,28 @@ def _taken(
     for key, start, value in members:
         found = None
         if key in kinds and times[key] == 1:
-            found = _value(text[value.start : value.end], value, kinds[key], options)
-        if found is None:
-            left.append(text[start : value.end])
-        else:
+            found = _value(text[value.start : value.end], value, kinds[key], source)
+        # A null is what the empty column says.
+        if found is not None or (key in kinds and times[key] == 1 and value.kind == "null"):
             values[key] = found
+        else:
+            left.append(text[start : value.end])
     of_file = [text[start : value.end] for _, start, value in every[len(members) :]]
     return values, "{" + ",".join([*left, *of_file]) + "}" if left else None
 
 
-def _value(text: str, value: Value, kind: DataType, options: TextOptions) -> Any:
+def _value(text: str, value: Value, kind: DataType, source: Source) -> Any:
     """Return a rescued value in a type, None where the type cannot hold it exactly.
 
-    A string is read as a JSON string first, and then as a CSV cell.
+    A string is read as a JSON string first, and then as a CSV cell; XML's as typed columns of XML are.
     """
     try:
-        return exact_json(text, kind)
+        return exact_json(as_typed_xml(text) if source.format == "xml" else text, kind)
     except NotExact:
         pass
+    if value.kind != "string" or (source.format == "xml" and not isinstance(kind, TIMES)):
+        return None
     try:
-        return exact_value(str(value.content), kind, options) if value.kind == "string" else None
+        return exact_value(str(value.content), kind, text_options(source))
     except NotExact:
         return None

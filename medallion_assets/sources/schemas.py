@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from medallion_assets.delta.commit import Transaction
+from medallion_assets.delta.names import folded
 from medallion_assets.sources.errors import NewColumns, SourceError
 from medallion_assets.sources.evolution import SchemaDiff, grown, is_column
 from medallion_assets.sources.formats.columnar import BINARY, columnar_frame
@@ -148,11 +149,11 @@ def _storable(kind: DataType) -> DataType:
     if isinstance(kind, MapType):
         return MapType(kind.keyType, _storable(kind.valueType))
     if isinstance(kind, StructType):
-        by_case = {f.name.lower(): f for f in reversed(kind.fields) if is_column(f.name)}
+        by_case = {folded(f.name): f for f in reversed(kind.fields) if is_column(f.name)}
         kept = [
             StructField(f.name, _storable(f.dataType))
             for f in kind.fields
-            if by_case.get(f.name.lower()) is f
+            if by_case.get(folded(f.name)) is f
         ]
         return StructType(kept) if kept else StringType()
     return kind

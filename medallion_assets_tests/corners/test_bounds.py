@@ -1,5 +1,7 @@
 """What grows with the input is taken in parts: backlogs, quarantines, refused rows, repeated keys."""
 
+import os
+import shutil
 import tempfile
 import tracemalloc
 from collections import Counter
@@ -276,3 +278,35 @@ def test_a_replay_of_csv_records_holds_none_of_them_in_the_driver(
     assert rows_of(orders.key, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM t") == [
         {"n": 602, "ids": 301}
     ]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("allow_overwrites", ["append", "replace"])
+def test_what_is_read_of_a_table_to_know_its_files_again_does_not_grow_with_their_history(
+    landed, autoload, rows, tmp_path, monkeypatch, allow_overwrites
+):
+    sizes, collect = [], DataFrame.collect
+    read = {"schema": "id INT", "allow_overwrites": allow_overwrites, "max_files_per_trigger": 2}
+    for number in range(6):
+        folder = landed(
+            **{"log__json": json_lines({"id": number}), f"{number}__json": json_lines({"id": 10 + number})}
+        )
+        os.utime(folder / "log.json", (number + 1, number + 1))
+        autoload(folder, "json", **read)
+    shutil.rmtree(tmp_path / "checkpoints/t")
+
+    def noted(self):
+        found = collect(self)
+        sizes.append(len(found))
+        return found
+
+    landed(new__json=json_lines({"id": 20}))
+    monkeypatch.setattr(DataFrame, "collect", noted)
+    done = autoload(folder, "json", **read)
+    monkeypatch.undo()
+    assert done.rows_loaded == 1
+    ids = sorted(row["id"] for row in rows(done, "id"))
+    logged = [*range(6)] if allow_overwrites == "append" else [5]
+    assert ids == [*logged, *range(10, 16), 20]
+    # The eight files come in four batches, of which each asks for its own.
+    assert 0 < max(sizes) <= 3

@@ -7,10 +7,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from medallion_assets.declare import Pipeline
+from medallion_assets.runs.run import refresh
 from medallion_assets.sources import copy_into
-from medallion_assets.sources.errors import BatchRefused, MalformedRecord, NewColumns, UnreadableFile, some_of
+from medallion_assets.sources.errors import (
+    BatchRefused,
+    MalformedRecord,
+    NewColumns,
+    TypesDiffer,
+    UnreadableFile,
+    some_of,
+)
 from medallion_assets.sources.formats import exact_copy
-from medallion_assets_tests.shop import json_lines
+from medallion_assets_tests.shop import json_lines, orders_of
 
 OTHERS = [f"a{number}" for number in range(7)]
 """Files that come in the same batch: more than a message names."""
@@ -77,9 +86,53 @@ def test_a_column_of_another_type_than_the_tables_is_told_with_the_files_that_ha
     copy_into("web.bronze.c", first, "json", select=["id", "CAST(1 AS INT) AS n"], spark=spark)
     folder = batch(landed, "json", id="200")
     select = ["id", "CASE WHEN id > 1 THEN array(id) END AS n"]
-    with pytest.raises(BatchRefused, match="n is array<string>, and int in the table; in z") as error:
+    with pytest.raises(
+        BatchRefused, match=r"n is array<string> \(the SELECT\), and int in the table; in z"
+    ) as error:
         copy_into("web.bronze.c", folder, "json", select=select, spark=spark)
     assert about(error, "z.json")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [("INT", "STRING"), ("STRING", "INT"), ("DATE", "TIMESTAMP"), ("STRUCT<a: INT>", "STRUCT<a: STRING>")],
+)
+def test_a_hint_that_contradicts_the_table_is_told_in_plain_words_and_its_files_load_once_it_is_mended(
+    landed, autoload, rows, before, now
+):
+    value = {"INT": 1, "STRING": "1", "DATE": "2024-01-01"}.get(before, {"a": 1})
+    autoload(landed(a__json=json_lines({"n": value})), "json", schema_hints=f"n {before}")
+    folder = landed(b__json=json_lines({"n": value}, {"n": None}))
+    for _ in range(2):
+        with pytest.raises(TypesDiffer) as error:
+            autoload(folder, "json", schema_hints=f"n {now}")
+        told = str(error.value)
+        old, new = (kind.lower().replace(": ", ":") for kind in (before, now))
+        assert f"web/bronze/t: n is {new} (schema_hints), and {old} in the table; in b.json" in told
+        assert "nothing of the batch was written, and nothing is lost. The files wait" in told
+        assert f"declare the types of the table (n {old})" in told
+        assert not re.search(r"DELTA|Exception|merge|\n", told)
+    done = autoload(folder, "json", schema_hints=f"n {before}")
+    assert (done.rows_loaded, done.rows_unaccounted) == (2, 0)
+    assert [row["n"] is None for row in rows(done, "n")].count(False) == 2
+
+
+@pytest.mark.spark
+def test_a_run_tells_of_a_schema_that_contradicts_its_bronze_table(drop, lake, spark, refreshed):
+    def orders(kind):
+        return orders_of(Pipeline("shop"), schema=f"id INT, total {kind}")
+
+    drop("shop/orders", "a.json", json_lines({"id": 1, "total": 5}))
+    refreshed(orders("INT"))
+    drop("shop/orders", "b.json", json_lines({"id": 2, "total": 6}))
+    with pytest.raises(
+        TypesDiffer, match=r"orders: total is string \(schema\), and int in the table"
+    ) as error:
+        refresh(orders("STRING"), lake, lambda: spark)
+    assert about(error, "b.json")
+    assert "medallion reset shop/bronze/orders" in str(error.value)
+    assert refreshed(orders("INT"))[0].total("written") == 1
 
 
 @pytest.mark.spark

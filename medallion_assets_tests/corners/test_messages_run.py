@@ -9,12 +9,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from medallion_assets.cli import app
-from medallion_assets.declare import expect
+from medallion_assets.declare import Pipeline, expect, keep_changes, stream
+from medallion_assets.delta import log
+from medallion_assets.delta.events import events_of
+from medallion_assets.lake.resources import resources_of
+from medallion_assets.orchestration import metadata
 from medallion_assets.orchestration.assets import as_asset
 from medallion_assets.orchestration.resources import LakeResource, SparkResource
-from medallion_assets.reports import show, statuses
+from medallion_assets.reports import history_of, show, statuses
 from medallion_assets.runs.run import run_tables
-from medallion_assets_tests.shop import chain, json_lines, orders_file
+from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, orders_file, orders_of
 
 
 @pytest.fixture
@@ -125,3 +129,47 @@ def test_an_unknown_table_or_option_of_the_command_line_names_what_was_meant(lak
         in CliRunner().invoke(app, ["run", "school/gold/daily_student_course"]).output
     )
     assert "--days" in CliRunner().invoke(app, ["maintain", "--day", "3"]).output
+
+
+@pytest.mark.spark
+def test_rows_and_written_rows_are_the_same_numbers_wherever_they_are_told(ran, drop, lake, spark):
+    shop = Pipeline("shop")
+    orders = orders_of(shop)
+
+    @shop.silver(scd=keep_changes("id", "total", type=1), expectations=[ABOVE_ZERO])
+    def newest(orders=stream(orders)):
+        """One row per order, as it is now."""
+        return orders.select("id", "total")
+
+    @shop.gold(output_mode="incremental", row_count_column="orders")
+    def totals(orders=stream(orders)):
+        """One row per order, and how often it came."""
+        return orders.groupBy("id").agg(F.count("*").alias("orders"))
+
+    tables = (orders, newest, totals)
+    written, lines = {table.key: [] for table in tables}, []
+    for file in (((1, 5), (2, 6), (3, 7), (3, 8)), ((1, 9), (4, -1)), ((2, 8),)):
+        drop("shop/orders", f"{len(lines)}.json", orders_file(*file))
+        line, outcomes = ran(tables)
+        for outcome in outcomes:
+            written[outcome.table.key].append(outcome.refresh.total("written"))
+        lines.append(line)
+    # An UPDATE or DELETE rewrites files, whose other rows no one wrote.
+    spark.sql(f"UPDATE delta.`{lake.path(newest)}` SET total = 1 WHERE id = 1")
+    spark.sql(f"DELETE FROM delta.`{lake.path(totals)}` WHERE id = 4")
+    assert written == {orders.key: [4, 2, 1], newest.key: [4, 1, 1], totals.key: [3, 2, 1]}
+    for number, line in enumerate(lines):
+        rows = sum(of[number] for of in written.values())
+        assert f" {rows} row{'s' * (rows != 1)} written" in line
+    by_hand = {orders.key: [], newest.key: [1], totals.key: [0]}
+    told = log.rows(events_of(lake.root), "SELECT * FROM t WHERE event = 'micro_batch' ORDER BY at")
+    for table in tables:
+        of_commits = [commit["rows_written"] for commit in history_of(table, lake, 10)][::-1]
+        assert of_commits == written[table.key] + by_hand[table.key], table.key
+        assert [e["rows_written"] for e in told if e["table"] == table.key] == written[table.key]
+    held = {table.key: spark.read.format("delta").load(str(lake.path(table))).count() for table in tables}
+    assert held == {orders.key: 7, newest.key: 3, totals.key: 3}
+    assert {f"shop/{s['layer']}/{s['table']}": s["rows"] for s in statuses(tables, lake)} == held
+    assert {r.name: r.rows for r in resources_of(lake) if r.kind == "table"} == held
+    shown = {o.table.key: metadata.refreshed(o.table, lake, o.refresh)["dagster/row_count"] for o in outcomes}
+    assert shown == held

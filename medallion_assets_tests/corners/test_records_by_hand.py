@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
-from medallion_assets.declare import Pipeline, stream
+from medallion_assets.declare import Layout, Pipeline, stream
 from medallion_assets.declare.errors import GateClosed
 from medallion_assets.delta import log
 from medallion_assets.quality.conservation import balance
@@ -124,3 +125,81 @@ def test_a_gate_opens_again_once_deletions_and_insertions_by_hand_are_accepted(
     ids = [row["id"] for row in rows_of(sales.key, "SELECT id FROM t ORDER BY id")]
     assert ids == [2, 4, 4, 5, 6, 7]
     assert look("doctor", sales).well
+
+
+def test_doctor_tells_of_a_commit_by_hand_only_while_the_rows_come_from_it(
+    drop, refreshed, lake, spark, do, look
+):
+    tables = _, sales, totals = chain(gold="complete")
+    drop("shop/orders", "a.json", json_lines(order(1, 5)))
+    refreshed(*tables)
+    spark.sql(f"DELETE FROM delta.`{lake.path(totals)}`")
+    told = look("doctor", totals)
+    assert (told.well, "written by hand (DELETE)" in told.does) == (False, True)
+    # In this mode each run writes all groups again.
+    drop("shop/orders", "b.json", json_lines(order(2, 6)))
+    refreshed(*tables)
+    assert log.rows(lake.path(totals), "SELECT total FROM t") == [{"total": 11}]
+    assert look("doctor", totals).does == "well"
+    spark.sql(f"UPDATE delta.`{lake.path(sales)}` SET total = 9 WHERE id = 1")
+    by_hand = "written by hand (UPDATE), not by a run: run full_refresh"
+    assert by_hand in look("doctor", sales).does
+    assert do("full_refresh", sales).well
+    assert look("doctor", sales).well
+    assert do("undo", sales).well
+    assert by_hand in look("doctor", sales).does
+    assert do("full_refresh", sales).well
+    spark.sql(f"UPDATE delta.`{lake.path(sales)}` SET total = 7 WHERE id = 1")
+    assert by_hand in look("doctor", sales).does
+    # The UPDATE after the full refresh goes with it; the one before it is back.
+    assert do("undo", sales).well
+    assert [row["total"] for row in log.rows(lake.path(sales), "SELECT total FROM t ORDER BY id")] == [9, 6]
+    told = look("doctor", sales).does
+    assert (by_hand in told, told.count("by hand")) == (True, 1)
+
+
+@pytest.mark.parametrize("by_hand", ["DELETE FROM {} WHERE id = 2", "UPDATE {} SET total = 6 WHERE id = 2"])
+def test_rows_that_a_deletion_vector_takes_out_are_in_no_count_and_no_batch(
+    drop, refreshed, lake, spark, do, look, rows_of, by_hand
+):
+    shop, vectors = Pipeline("shop"), Layout(properties={"delta.enableDeletionVectors": "true"})
+    landed = {"format": "json", "schema": "id INT, total INT", "allow_overwrites": "replace"}
+
+    @shop.bronze()
+    def orders(files=shop.landing("orders", **landed)):  # noqa: B008
+        """One row per order."""
+        return files
+
+    @shop.silver(layout=vectors, unique_by="id", expectations=[ABOVE_ZERO])
+    def sales(orders=stream(orders)):
+        """One row per sale, with its file."""
+        return orders.select("id", "total", "_source_file")
+
+    @shop.gold(output_mode="incremental", row_count_column="sales")
+    def totals(sales=stream(sales)):
+        """One row for all sales."""
+        return sales.groupBy(F.lit("all").alias("of")).agg(
+            F.sum("total").alias("total"), F.count("*").alias("sales")
+        )
+
+    tables = orders, sales, totals
+    drop("shop/orders", "a.json", json_lines(*({"id": n, "total": 5} for n in range(1, 5))))
+    drop("shop/orders", "b.json", json_lines(*({"id": n, "total": 5} for n in range(5, 9))))
+    refreshed(*tables)
+    assert [look("doctor", table).does for table in tables] == ["well"] * 3
+    spark.sql(by_hand.format(f"delta.`{lake.path(sales)}`"))
+    assert do("accept_changes", sales, why="a wish").found == (
+        {"rows": 1} if by_hand.startswith("DEL") else {}
+    )
+    drop("shop/orders", "b.json", json_lines({"id": 5, "total": 7}, {"id": 9, "total": 7}))
+    drop("shop/orders", "c.json", json_lines({"id": 10, "total": -1}))
+    refreshed(*tables)
+    held = {table.key: spark.read.format("delta").load(str(lake.path(table))).count() for table in tables}
+    assert {table.key: log.row_count(lake.path(table)) for table in tables} == held
+    assert {key: len(rows_of(key)) for key in held} == held
+    assert held[orders.key] == 7
+    assert do("audit", orders).well
+    assert do("full_refresh", sales).well
+    refreshed(*tables)
+    assert rows_of(totals.key, "SELECT total, sales FROM t") == [{"total": 34, "sales": 6}]
+    assert [look("doctor", table).does for table in tables] == ["well"] * 3

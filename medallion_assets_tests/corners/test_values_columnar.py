@@ -5,6 +5,7 @@ import datetime as dt
 import io
 import json
 import math
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -197,6 +198,80 @@ def test_every_cell_of_every_type_arrives_or_is_rescued(write, landed, autoload,
             "SELECT date_part('year', us) AS a, date_part('year', us_zoned) AS b FROM t WHERE us IS NOT NULL"
         )
         assert {(row["a"], row["b"]) for row in log.rows(result.path, years)} == {(2026, 2026), (1, 9999)}
+
+
+BYTES = [b"ok", b"caf\xe9", b"\xff"]
+"""Texts as some writers leave them: two are no UTF-8."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("rescues", [True, False])
+@pytest.mark.parametrize("write", [parquet, orc])
+def test_texts_that_are_no_utf_8_are_kept_as_their_bytes_however_deep_they_lie(
+    write, rescues, landed, autoload, spark
+):
+    texts = pa.Array.from_buffers(pa.string(), 3, pa.array(BYTES, pa.binary()).buffers())
+    ends, n = pa.array([0, 1, 2, 3], pa.int32()), pa.array([0, 1, 2], pa.int64())
+    deep = pa.StructArray.from_arrays([pa.ListArray.from_arrays(ends, texts), n], ["x", "y"])
+    columns = {"text": texts, "list": pa.ListArray.from_arrays(ends, texts), "deep": deep}
+    columns |= {"by": pa.MapArray.from_arrays(ends, texts, n), "to": pa.MapArray.from_arrays(ends, n, texts)}
+    options = {} if rescues else {"rescued_data_column": ""}
+    result = autoload(landed(a=write({"n": n, **columns})), write.__name__, **options)
+    rows = log.rows(result.path, "SELECT * FROM t ORDER BY n")
+    assert len(rows) == (3 if rescues else 1)
+    assert (rows[0]["text"], rows[0]["list"], rows[0]["deep"]["x"]) == ("ok", ["ok"], ["ok"])
+    kept = [json.loads(row["_rescued_data"]) for row in rows[1:]] if rescues else [
+        json.loads(row["row"])
+        for row in log.rows(result.quarantine, "SELECT row FROM t ORDER BY position")
+    ]  # fmt: skip
+    for number, left in enumerate(kept, 1):
+        told = base64.b64encode(BYTES[number]).decode()
+        assert {name: left[name] for name in columns} == {
+            "text": told, "list": [told], "deep": {"x": [told], "y": number}, "by": {told: number},
+            "to": {str(number): told},
+        }  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("write", [parquet, orc])
+def test_columns_that_differ_in_case_only_are_a_column_and_rescued_fields(write, landed, autoload, spark):
+    by_case = {"n": pa.array([0, 1], pa.int64()), "v": pa.array([7, None], pa.int64()),
+               "V": pa.array(["x", "y"]), "_v": pa.array([1.5, None])}  # fmt: skip
+    other = {"n": pa.array([2], pa.int64()), "V": pa.array(["z"])}
+    for name, columns, records in (("a", by_case, 2), ("b", other, 1)):
+        result = autoload(landed(**{name: write(columns)}), write.__name__)
+        assert (result.files, result.rows_loaded, result.rows_unaccounted) == (1, records, 0)
+    found = spark.read.format("delta").load(str(result.path)).orderBy("n").toArrow().to_pylist()
+    kept = [{k: v for k, v in json.loads(row["_rescued_data"] or "{}").items() if k != "_file_path"}
+            for row in found]  # fmt: skip
+    assert [(row["v"], row["_v"], left) for row, left in zip(found, kept, strict=True)] == [
+        (7, 1.5, {"V": "x"}), (None, None, {"V": "y"}), (None, None, {"V": "z"})
+    ]  # fmt: skip
+
+
+@pytest.mark.spark
+def test_parquet_that_spark_cannot_decode_is_read_all_the_same_or_refused_in_plain_words(
+    landed, autoload, rows
+):
+    columns = {"n": [1, 2, 3], "f": [0.1, None, -2.5], "s": ["x", None, "é"]}
+    odd = {"split": {"use_dictionary": False, "column_encoding": {"f": "BYTE_STREAM_SPLIT"}},
+           "brotli": {"compression": "brotli"}, "plain": {}}  # fmt: skip
+    files = {}
+    for name, options in odd.items():
+        out = io.BytesIO()
+        pq.write_table(pa.table(columns), out, **options)
+        files[name] = out.getvalue()
+    # No TIMESTAMP is as far from 1970 as this one of milliseconds.
+    far = pa.array([2**62], pa.int64()).cast(pa.timestamp("ms"))
+    result = autoload(landed(**files, far=parquet({"n": [4], "t": far})), "parquet")
+    assert (result.files, result.rows_loaded, result.files_refused) == (3, 9, 1)
+    expected = [*zip(*columns.values(), strict=True)] * 3
+    found = [(row["n"], row["f"], row["s"]) for row in rows(result, "n", "f", "s")]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    (refused,) = refused_files(result.ledger)
+    assert Path(refused["path"]).name == "far"
+    assert not re.search(r"An error occurred|\bo\d+\.", refused["reason"])
+    assert "overflow" in refused["reason"]
 
 
 # Spark writes the last second before 1970 as the first after it, where it has a fraction: no reader can tell.

@@ -1,15 +1,19 @@
-"""Copies of columnar files, and tables of widened columns, held against what was written; without Spark."""
+"""Copies of columnar files, and tables of widened columns, held against what was written."""
 
 import datetime as dt
 import io
 import json
+import zlib
 from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +45,27 @@ def test_a_table_of_widened_columns_answers_sql(tmp_path):
         {"day": "a", "n": 3_000_000_001, "rows": 2}
     ]
     assert log.rows(table, "SELECT count(*) AS n FROM t, o", o=table) == [{"n": 4}]
+
+
+@pytest.mark.spark
+def test_the_guide_says_who_cannot_read_a_table_of_widened_columns(landed, autoload, spark):
+    # Where a release of deltalake reads such a table, the guide has to say so.
+    options = {"schema_evolution_mode": "addNewColumnsWithTypeWidening"}
+    first, second = (io.BytesIO(), io.BytesIO())
+    pq.write_table(pa.table({"n": pa.array([1], pa.int32())}), first)
+    pq.write_table(pa.table({"n": pa.array([2**40], pa.int64())}), second)
+    autoload(landed(a=first.getvalue()), "parquet", **options)
+    done = autoload(landed(b=second.getvalue()), "parquet", **options)
+    assert spark.read.format("delta").load(str(done.path)).agg({"n": "sum"}).first()[0] == 2**40 + 1
+    assert log.rows(done.path, "SELECT sum(n) AS n FROM t") == [{"n": 2**40 + 1}]
+    with pytest.raises(DeltaError, match="typeWidening"):
+        DeltaTable(str(done.path)).to_pyarrow_dataset()
+    guide = " ".join((Path(__file__).parents[2] / "docs/evolution.md").read_text().split())
+    release = ".".join(version("deltalake").split(".")[:2])
+    assert (
+        "A table of the mode `addNewColumnsWithTypeWidening` has Delta's feature `typeWidening`, which Spark "
+        f"reads and `deltalake` {release} does not" in guide
+    )
 
 
 HOME = {"type": "record", "name": "Home", "fields": [{"name": "zip", "type": "string"}]}
@@ -89,6 +114,32 @@ def avro_file(path, schema, records):
         for number in (len(records), body.tell()):
             file.write(zigzag(number))
         file.write(body.getvalue() + blank.getvalue()[-16:])
+
+
+def compressed(codec, block):
+    """Return a block as Avro's specification asks for: of snappy with its checksum behind it."""
+    data = pa.Codec("zstd" if codec == "zstandard" else codec).compress(block, asbytes=True)
+    return data + zlib.crc32(block).to_bytes(4, "big") if codec == "snappy" else data
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstandard"])
+def test_avro_is_read_in_the_compressions_that_spark_and_kafka_write_it_in(codec, tmp_path):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}
+    header = {"avro.schema": json.dumps(schema), "avro.codec": codec}
+    pairs = b"".join(zigzag(len(text)) + text.encode() for pair in header.items() for text in pair)
+    whole = b"Obj\x01" + zigzag(len(header)) + pairs + b"\x00" + b"s" * 16
+    for first in range(0, 3000, 1000):
+        block = compressed(codec, b"".join(map(zigzag, range(first, first + 1000))))
+        whole += zigzag(1000) + zigzag(len(block)) + block + b"s" * 16
+    (tmp_path / "a.avro").write_bytes(whole)
+    assert footer(tmp_path / "a.avro", "avro")[0] == 3000
+    assert [row["n"] for row in copied(tmp_path / "a.avro", "avro")[0]] == [*range(3000)]
+    # Of the two only Snappy's blocks have a checksum; of the other the frame's mark is damaged.
+    damaged = bytearray(whole)
+    damaged[-30 if codec == "snappy" else -len(block) - 16] ^= 1
+    (tmp_path / "b.avro").write_bytes(damaged)
+    with pytest.raises(UnreadableFile, match=r"b\.avro cannot be read"):
+        copied(tmp_path / "b.avro", "avro")
 
 
 def zigzag(number):

@@ -208,3 +208,35 @@ def test_a_rescued_value_goes_into_its_column_only_where_it_stays_the_same_value
     # What stays rescued stays to the letter.
     rest = after["letters"]["_rescued_data"].rpartition(',"_file_path"')[0]
     assert rest.replace('": ', '":').replace(", ", ",") == "{" + letters.replace(" ", "").partition(",")[2]
+
+
+ELEMENTS = [
+    "<a>1</a>", "<a>1</a><a>2</a>", "<a>x</a>", "<s>x</s>", "<s><n>7</n></s>", '<s k="2">007</s>', "<a/><t/>",
+    "<b>true</b>", "<b>yes</b>", "<a>1</a><b>false</b><s>1.10</s>", "<d>1.239</d>", "<d>1.2</d>",
+    "<t>1.10</t>",
+]  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("known", [{"schema": "_id STRING"}, {}])
+def test_a_rescued_xml_element_goes_into_its_column_where_a_load_with_that_column_takes_it(
+    landed, autoload, rows, spark, known
+):
+    columns = "a ARRAY<INT>, s STRUCT<_VALUE: STRING, n: ARRAY<INT>, _k: INT>, b BOOLEAN, d DECIMAL(9,2)"
+    columns += ", t STRING"
+    options = {"rowTag": "r", "schema_evolution_mode": "rescue"}
+    # The first file fixes the columns; without a schema they are text, and numbers are rescued as strings.
+    autoload(landed(first__xml='<p><r id="first"/></p>'), "xml", **options, **known)
+    body = "".join(f'<r id="{n}">{element}</r>' for n, element in enumerate(ELEMENTS))
+    done = autoload(folder := landed(second__xml=f"<p>{body}</p>"), "xml", **options, **known)
+    assert all(rescued(row) for row in rows(done) if row["_id"] != "first")
+    spark.sql(f"ALTER TABLE delta.`{done.path}` ADD COLUMNS ({columns})")
+    source = Source("t", "xml", reader_options={"rowTag": "r"})
+    transaction = Transaction("t/unrescue/1", 0, {"run_id": "1", "table": "t"})
+    unrescue(spark, done.path, source, (), transaction, False)
+    wanted = autoload(folder, "xml", "wanted", **options, schema=f"_id STRING, {columns}")
+    found, expected = (
+        {r["_id"]: {**r, "_rescued_data": {k: str(v) for k, v in rescued(r).items()}} for r in rows(load)}
+        for load in (done, wanted)
+    )
+    assert found == expected

@@ -63,6 +63,24 @@ def test_odd_headers_and_cells_lose_no_value(loaded):
     assert held == []
 
 
+@pytest.mark.parametrize("rescues", [True, False])
+def test_a_header_over_two_lines_gives_a_declared_schema_its_columns(loaded, rescues):
+    files = {
+        "a.csv": 'id,"first\nname",last\n1,Ann,Lee\n2,"Bo\nb",\nx,Cy,Roe\n',
+        "b.csv": '"first\r\nname","last",id\r\nDi,Fox,4\r\n',
+    }
+    options = {"schema_evolution_mode": "rescue"} if rescues else {"rescued_data_column": ""}
+    rows, held = loaded(files, "header", schema="id INT, last STRING", **options)
+    found = {row["id"] or "x": (row["last"], rescued(row) if rescues else None) for row in rows}
+    name = "first\nname"
+    left = {1: {name: "Ann"}, 2: {name: "Bo\nb"}, 4: {"first\r\nname": "Di"}, "x": {"id": "x", name: "Cy"}}
+    last = {1: "Lee", 2: None, 4: "Fox", "x": "Roe"}
+    taken = left if rescues else [1, 2, 4]
+    assert found == {key: (last[key], left[key] if rescues else None) for key in taken}
+    # Header and second record have two lines each.
+    assert [(e["row"], e["position"]) for e in held] == ([] if rescues else [("x,Cy,Roe", "line 6")])
+
+
 def test_each_malformed_record_has_its_line_and_its_bytes(loaded):
     rows, held = loaded(
         {

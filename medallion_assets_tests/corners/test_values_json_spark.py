@@ -295,3 +295,18 @@ def test_a_part_of_a_value_that_does_not_fit_a_date_format_is_rescued_with_its_v
     for number, name in ((2, "of"), (3, "days"), (4, "at")):
         assert found[number][name] is None
         assert rescued(found[number]) == {name: lines[number - 1][name]}
+
+
+@pytest.mark.parametrize("infers", [True, False])
+def test_a_hint_of_a_decimal_rounds_no_number(landed, autoload, rows, infers):
+    numbers = {1: "1.239", 2: "1e-9", 3: "1.2", 4: "12e-1", 5: '"1.239"', 6: '"1.20"', 7: "12345678.9"}
+    lines = "".join(f'{{"id": {n}, "d": {number}}}\n' for n, number in numbers.items())
+    result = autoload(
+        landed(a__json=lines), "json", schema_hints="id INT, d DECIMAL(9,2)", infer_column_types=infers
+    )
+    found = {row["id"]: (row["d"], row["_rescued_data"] or "") for row in rows(result)}
+    fits = {3: Decimal("1.20"), 4: Decimal("1.20"), 6: Decimal("1.20")}
+    assert {n: d for n, (d, _) in found.items() if d is not None} == fits
+    assert {n: re.search(r'"d": ?("[^"]*"|[^,}]*)', left)[1] for n, (_, left) in found.items() if left} == {
+        n: number for n, number in numbers.items() if n not in fits
+    }

@@ -6,6 +6,8 @@ know no nanoseconds. Types follow Spark's own Avro reader; a union of several ty
 ``member0``, ``member1`` ..., of which one is not NULL.
 """
 
+import io
+import zlib
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal
 from itertools import islice
@@ -42,6 +44,42 @@ MOST_DIGITS = 76
 """Digits of Arrow's longest decimal."""
 
 EXACT = Context(prec=10_000)
+
+
+def _zstandard(file: Any) -> io.BytesIO:
+    """Return a block that is compressed with Zstandard."""
+    return io.BytesIO(pa.input_stream(pa.py_buffer(_bytes(file)), compression="zstd").read())
+
+
+def _snappy(file: Any) -> io.BytesIO:
+    """Return a block that is compressed with Snappy, and followed by its checksum.
+
+    Raises:
+        ValueError: It has another checksum.
+    """
+    data = _bytes(file)
+    block = pa.Codec("snappy").decompress(data[:-4], _number(io.BytesIO(data)), asbytes=True)
+    if zlib.crc32(block) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("a block has another checksum than its bytes")
+    return io.BytesIO(block)
+
+
+def _bytes(file: Any) -> bytes:
+    zigzag = _number(file)
+    return file.read((zigzag >> 1) ^ -(zigzag & 1))  # type: ignore[no-any-return]
+
+
+def _number(file: Any) -> int:
+    """Return a number of seven bits a byte, the lowest first."""
+    found, shift, more = 0, 0, True
+    while more:
+        byte = int(file.read(1)[0])
+        found, shift, more = found | (byte & 127) << shift, shift + 7, byte > 127
+    return found
+
+
+# fastavro asks for a library of its own for each of the two; without them it refuses such files.
+fastavro.read.BLOCK_READERS |= {"snappy": _snappy, "zstandard": _zstandard}
 
 
 def avro_blocks(path: Path) -> tuple[int, bool, pa.Schema]:

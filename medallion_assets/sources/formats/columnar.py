@@ -24,9 +24,10 @@ from pyspark.sql.types import (
 
 from medallion_assets.delta.names import RESERVED, quoted
 from medallion_assets.session.frames import frame_of
-from medallion_assets.sources.errors import UnreadableFile, first_line, some_of
+from medallion_assets.sources.errors import UnreadableFile, cause_of, some_of
 from medallion_assets.sources.evolution import widens
 from medallion_assets.sources.formats.exact_copy import MISFITS, names_of
+from medallion_assets.sources.formats.json_values import types_in
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import NO_FIT, POSITION, as_json, written
@@ -90,7 +91,7 @@ def columnar_frame(spark: SparkSession, files: Sequence[Entry], source: Source, 
     try:
         frame = reader.option("recursiveFileLookup", "true").load(paths)
     except (AnalysisException, SparkRuntimeException) as error:
-        why = first_line(error)
+        why = cause_of(error)
         raise UnreadableFile(f"{some_of([file.path for file in files])} cannot be read: {why}") from error
     fields = list(frame.schema.fields)
     if copied:
@@ -156,14 +157,56 @@ def _refusal(files: Sequence[Entry]) -> Column:
 
 def _taken(place: str, own: DataType, wanted: DataType) -> tuple[Column | None, Column | None]:
     """Return a column in the wanted type, and which of its values do not fit it (None for none)."""
-    there = F.col(place).isNotNull()
+    value, there = F.col(place), F.col(place).isNotNull()
     if isinstance(own, NullType):
         return None, None
-    if isinstance(own, (BinaryType, StringType)) and isinstance(wanted, StringType):
-        # Bytes that are no UTF-8 would break what reads the table after Spark.
-        text = F.col(place).cast("string")
-        return F.when(F.is_valid_utf8(text), text), there & ~F.is_valid_utf8(text)
-    return (_typed(F.col(place), own, wanted), None) if _holds(own, wanted) else (None, there)
+    if isinstance(own, BinaryType) and isinstance(wanted, StringType):
+        value, own = value.cast("string"), wanted
+    if not _holds(own, wanted):
+        return None, there
+    if not _has_text(own):
+        return _typed(value, own, wanted), None
+    # Bytes that are no UTF-8 would break what reads the table after Spark.
+    broken = _is_broken(value, own)
+    return F.when(~broken, _typed(value, own, wanted)), broken
+
+
+def _has_text(kind: DataType) -> bool:
+    return any(isinstance(inner, StringType) for inner in types_in(kind))
+
+
+def _is_broken(value: Column, kind: DataType) -> Column:
+    """Return true where a text in a value, at any depth, is no UTF-8."""
+    found = F.lit(False)
+    if not _has_text(kind):
+        return found
+    if isinstance(kind, StringType):
+        found = ~F.is_valid_utf8(value)
+    elif isinstance(kind, StructType):
+        for field in kind.fields:
+            found = found | _is_broken(value[field.name], field.dataType)
+    elif isinstance(kind, ArrayType):
+        found = F.exists(value, lambda each: _is_broken(each, kind.elementType))
+    elif isinstance(kind, MapType):
+        for items, inner in ((F.map_keys(value), kind.keyType), (F.map_values(value), kind.valueType)):
+            found = found | _is_broken(items, ArrayType(inner))
+    return F.coalesce(found, F.lit(False))
+
+
+def _with_bytes_as_text(value: Column, kind: DataType) -> Column:
+    """Return a value whose texts that are no UTF-8 are base64 of their bytes."""
+    if isinstance(kind, StringType):
+        return F.when(F.is_valid_utf8(value), value).otherwise(F.base64(value.cast("binary")))
+    if not _has_text(kind):
+        return value
+    if isinstance(kind, StructType):
+        members = (_with_bytes_as_text(value[f.name], f.dataType).alias(f.name) for f in kind.fields)
+        return F.when(value.isNotNull(), F.struct(*members))
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda each: _with_bytes_as_text(each, kind.elementType))
+    assert isinstance(kind, MapType)
+    of_values = F.transform_values(value, lambda _, each: _with_bytes_as_text(each, kind.valueType))
+    return F.transform_keys(of_values, lambda key, _: _with_bytes_as_text(key, kind.keyType))
 
 
 def _holds(own: DataType, wanted: DataType) -> bool:
@@ -211,11 +254,11 @@ def _value(taken: Column | None, wanted: StructField) -> Column:
 def _part(place: str, field: StructField, chosen: Column) -> Column:
     if isinstance(field.dataType, NullType):
         return F.lit(None).cast("string")
-    value = F.col(place)
-    if isinstance(field.dataType, StringType):
-        value = F.when(F.is_valid_utf8(value), value).otherwise(F.base64(value.cast("binary")))
+    value, kind = F.col(place), field.dataType
+    if _has_text(kind):
+        value = F.when(_is_broken(value, kind), _with_bytes_as_text(value, kind)).otherwise(value)
     # {"v":...} without its wrapping is the value's own JSON, of whatever type.
-    wrapped = row_json({"v": value}, StructType([StructField("v", field.dataType)]))
+    wrapped = row_json({"v": value}, StructType([StructField("v", kind)]))
     inner = F.substring(wrapped, F.lit(len('{"v":') + 1), F.length(wrapped) - len('{"v":}'))
     return F.when(chosen, F.concat(as_json(F.lit(field.name)), F.lit(":"), inner))
 

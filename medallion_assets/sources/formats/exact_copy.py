@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from medallion_assets.delta.names import RESERVED
+from medallion_assets.delta.names import RESERVED, folded
 from medallion_assets.sources.errors import UnreadableFile
 from medallion_assets.sources.formats.avro import ROWS_AT_ONCE, avro_batches, avro_blocks
 from medallion_assets.sources.formats.orc import orc_batches, orc_footer
@@ -26,6 +26,9 @@ MISFITS = f"{RESERVED}misfits"
 """Column of a copy: by a column's name, the JSON text of the value that the column cannot hold."""
 
 NAMES = b"medallion.names"
+NOT_SPARKS = ("BYTE_STREAM_SPLIT", "BROTLI")
+"""Encodings and compressions of Parquet that Spark's reader has not."""
+
 MOST_DIGITS = 38
 NEVER = pa.string()
 """What a type becomes that no column can hold: its values as JSON."""
@@ -63,7 +66,7 @@ def parquet_batches(path: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 def is_read_exactly(schema: pa.Schema) -> bool:
     """Return true where Spark reads columns of these names and Arrow types with the values they have."""
-    lower = [name.lower() for name in schema.names]
+    lower = [folded(name) for name in schema.names]
     odd = not lower or "" in lower or "_metadata" in lower or len(set(lower)) < len(lower)
     return not odd and all(_is_sparks(field.type) for field in schema)
 
@@ -171,7 +174,7 @@ def _is_unholdable(kind: pa.DataType) -> bool:
     if pa.types.is_union(kind) or pa.types.is_interval(kind):
         return True
     if pa.types.is_struct(kind):
-        names = {field.name.lower() for field in kind}
+        names = {folded(field.name) for field in kind}
         if not names or "" in names or len(names) < kind.num_fields:
             return True
     return any(map(_is_unholdable, _parts(kind)))
@@ -250,8 +253,11 @@ def _parquet(path: Path) -> tuple[int, bool, pa.Schema]:
     file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
     # Others than Spark write nanoseconds as INT96.
     by_spark = b"org.apache.spark.version" in (file.metadata.metadata or {})
-    odd = {"INTERVAL"} if by_spark else {"INTERVAL", "INT96"}
+    odd = {"INTERVAL", *NOT_SPARKS} if by_spark else {"INTERVAL", "INT96", *NOT_SPARKS}
     found = {kind for c in _physical(file.metadata) for kind in (c.physical_type, c.converted_type)}
+    first = file.metadata.row_group(0) if file.metadata.num_row_groups else None
+    for column in map(first.column, range(first.num_columns)) if first else ():
+        found |= {*column.encodings, column.compression}
     return file.metadata.num_rows, is_read_exactly(file.schema_arrow) and not odd & found, file.schema_arrow
 
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from pyspark.sql import types
 
+from medallion_assets.delta.names import folded
 from medallion_assets.sources.counted_lines import BLANK
 from medallion_assets.sources.formats.exact_numbers import rounded
 from medallion_assets.sources.formats.exact_values import LARGEST, is_rounded
@@ -113,16 +114,16 @@ def inferred(files: Sequence[Entry], source: Source) -> types.StructType:
 
 def counted_keys(files: Sequence[Entry], source: Source) -> list[str]:
     """Return the keys of the files' sound records; of keys alike but for case the most frequent first."""
-    keys = sorted(_seen(files, source).fields or (), key=lambda key: (key.lower(), key))
+    keys = sorted(_seen(files, source).fields or (), key=lambda key: (folded(key), key))
     return _frequent_first(keys, files, source)
 
 
 def _frequent_first(keys: list[str], files: Sequence[Entry], source: Source) -> list[str]:
-    places = {key.lower(): place for place, key in reversed(list(enumerate(keys)))}
+    places = {folded(key): place for place, key in reversed(list(enumerate(keys)))}
     if len(places) == len(keys):
         return keys
     counts = Counter(key for keys_of in _keys(files, source) for key in keys_of)
-    return sorted(keys, key=lambda key: (places[key.lower()], -counts[key], key))
+    return sorted(keys, key=lambda key: (places[folded(key)], -counts[key], key))
 
 
 def files_with_keys(files: Sequence[Entry], source: Source, wanted: set[str]) -> dict[str, str]:

@@ -209,7 +209,7 @@ class _Window:
         text, reason = self.text[self.at :], MALFORMED
         if len(text) > MOST_SHOWN or (not self.whole and self.stream.read(1)):
             text, reason = text[:MOST_SHOWN], MALFORMED + CUT
-        return CutRecord("", text.rstrip(), reason)
+        return CutRecord("", text.rstrip(" \t\r\n"), reason)
 
 
 def documents(path: Path, wrapping: Wrapping, multi_line: str = "auto") -> Iterator[CutRecord] | None:

@@ -124,6 +124,10 @@ def _columns(path: Path) -> Iterator[_Column]:
                 said = reader[number].statistics
             except IndexError:
                 return
+            except UnicodeDecodeError:
+                # The least or greatest text is no UTF-8: only texts have such.
+                yield _Column(number, pyorc.TypeKind.STRING, None, None, by_cpp)
+                continue
             first = said.get("minimum")
             if said["kind"] in TIMES and first is not None:
                 first = first[0] // DAY

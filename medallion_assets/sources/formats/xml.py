@@ -10,6 +10,8 @@ from xml.parsers import expat
 from pyspark.sql import types
 
 from medallion_assets.sources.errors import UnreadableFile
+from medallion_assets.sources.formats.exact_values import WHITE
+from medallion_assets.sources.formats.json_scan import scan
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import CUT, MOST_SHOWN, CutRecord
 
@@ -137,7 +139,7 @@ class Elements:
         if self.open:
             self.open[-1].texts[-1].append(text)
         elif not self.any_content:
-            self.any_content = bool(text.strip())
+            self.any_content = bool(text.strip(WHITE))
 
     def _end(self, _: str) -> None:
         if not self.open:
@@ -159,7 +161,7 @@ class Elements:
         self.found.append(CutRecord(value, text.decode("utf-8", "surrogateescape")))
 
     def _value(self, element: Element, top: bool) -> str:
-        texts = ["".join(pieces).strip() for pieces in element.texts]
+        texts = ["".join(pieces).strip(WHITE) for pieces in element.texts]
         if not element.fields and not top:
             return self._scalar(texts[0])
         own = [self._scalar(text) for text in texts if text]
@@ -200,7 +202,7 @@ def elements(file: BinaryIO, source: Source) -> Iterator[CutRecord]:
             shown += piece
         if len(shown) > MOST_SHOWN:
             shown, reason = shown[:MOST_SHOWN], reason + CUT
-        yield CutRecord("", shown.decode("utf-8", "surrogateescape").strip(), reason)
+        yield CutRecord("", shown.decode("utf-8", "surrogateescape").strip(WHITE), reason)
 
 
 def _one_or_array(values: list[str]) -> str:
@@ -230,3 +232,19 @@ def in_xml(kind: types.DataType, source: Source) -> types.DataType:
         found.own = source.option("valueTag", default="_VALUE")
         return found
     return kind
+
+
+def as_typed_xml(text: str) -> str:
+    """Return an element's JSON as typed columns read it; where none has a type, numbers are strings."""
+    pieces, at, values = [], 0, [scan(text)]
+    while values:
+        value = values.pop()
+        if value.kind == "string" and (
+            value.content in ("true", "false") or JSON_NUMBER.fullmatch(value.content)
+        ):
+            pieces += [text[at : value.start], value.content]
+            at = value.end
+        elif value.kind in ("array", "object"):
+            inner = value.content if value.kind == "array" else [member[2] for member in value.content]
+            values += reversed(inner)
+    return "".join([*pieces, text[at:]])
