@@ -56,7 +56,7 @@ def said(folder):
     return (folder / "driver.log").read_text()
 
 
-@pytest.fixture(params=["on a disk", pytest.param("in S3", marks=needs_jars)])
+@pytest.fixture(params=["on a disk", pytest.param("in S3", marks=[needs_jars, pytest.mark.thorough])])
 def place(request, tmp_path):
     """The folder of a lake and its landing zones, or a prefix in S3."""
     in_s3 = request.param == "in S3"

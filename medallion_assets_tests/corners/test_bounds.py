@@ -205,6 +205,7 @@ def answers_of(rows_of, tables):
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_backlog_is_taken_in_batches_of_whole_commits_whatever_dies(
     drop, lake, refreshed, rows_of, lakehouse_here, do, spark, monkeypatch
 ):

@@ -130,6 +130,7 @@ def test_a_failed_run_is_followed_by_another_in_a_real_instance(lake, monkeypatc
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_what_a_dead_run_left_behind_reaches_gold_under_the_daemon_without_a_new_file(lake, spark, tmp_path):
     land("health", lake.settings.landing, 1)
     tables = PIPELINES["health"].tables

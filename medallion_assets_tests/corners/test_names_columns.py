@@ -130,6 +130,7 @@ def files_of(record):
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_fields_of_any_name_that_a_declared_schema_has_not_are_counted_in_rows_and_in_quarantine(
     landed, autoload, spark
 ):

@@ -10,6 +10,7 @@ from medallion_assets.declare.errors import GateClosed
 from medallion_assets.delta import log
 from medallion_assets.quality.conservation import balance
 from medallion_assets.quality.verdicts import conservation
+from medallion_assets_tests.examples import seldom
 from medallion_assets_tests.shop import ABOVE_ZERO, chain, json_lines, order, orders_of
 
 pytestmark = pytest.mark.spark
@@ -68,6 +69,7 @@ def test_rows_deleted_by_hand_count_once_someone_says_why_and_no_other_missing_r
     assert look("doctor", orders).well
 
 
+@pytest.mark.thorough
 def test_a_row_deleted_in_silver_is_accepted_and_may_come_back_with_a_full_refresh(
     drop, refreshed, lake, spark, do, look
 ):
@@ -89,7 +91,7 @@ def test_a_row_deleted_in_silver_is_accepted_and_may_come_back_with_a_full_refre
     assert not do("accept_changes", totals, why="a test").well
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("at_once", [True, seldom(False)])
 def test_a_gate_opens_again_once_deletions_and_insertions_by_hand_are_accepted(
     drop, refreshed, lake, spark, do, look, rows_of, at_once
 ):

@@ -92,6 +92,7 @@ def test_a_bronze_query_that_renames_a_column_stops_and_one_that_adds_a_column_g
     assert lakehouse.rows(more[2], "SELECT total, n FROM t") == [{"total": 10, "n": 2}]
 
 
+@pytest.mark.thorough
 def test_once_silver_is_made_anew_without_a_column_gold_stops_by_its_name(lakehouse):
     tables = shop()
     lakehouse.land("shop/orders", "1.json", json_lines({"id": 1, **ORDER}))

@@ -242,6 +242,7 @@ def landing_rules(predicate="total > 0"):
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_an_older_copy_of_everything_beside_a_stateful_table_changes_no_row(drop, refreshed, rows_of, lake):
     tables = chain(gold="complete")
     drop("shop/orders", "a.json", json_lines(order(1, 5)))
@@ -258,6 +259,7 @@ def test_an_older_copy_of_everything_beside_a_stateful_table_changes_no_row(drop
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_an_undo_puts_rows_back_and_later_rows_still_arrive(drop, refreshed, do, rows_of):
     tables = chain(landing_rules())
     drop("shop/orders", "a.json", json_lines(order(1, 5), order(2, -7)))

@@ -105,6 +105,7 @@ def test_a_fix_is_written_at_once_though_the_static_row_has_changed_since(lakeho
     assert (entry["status"], entry["attempts"]) == ("replayed", 2)
 
 
+@pytest.mark.thorough
 def test_entries_and_repairs_outlive_dimensions_replaced_files_and_replays_of_others(lakehouse):
     shop = History(lakehouse, "followed", unmatched="retry", follow=True)
     shop.land("cities", "c.json", city(1))
@@ -144,6 +145,7 @@ def test_entries_and_repairs_outlive_dimensions_replaced_files_and_replays_of_ot
     told(10)
 
 
+@pytest.mark.thorough
 def test_a_repaired_row_whose_city_goes_is_written_as_repaired_once_the_city_is_back(lakehouse):
     shop = History(lakehouse, "gone", unmatched="retry", follow=True)
     shop.land("cities", "c.json", city(1))
@@ -160,6 +162,7 @@ def test_a_repaired_row_whose_city_goes_is_written_as_repaired_once_the_city_is_
     assert shop.sales() == [(2, 7, 10)]
 
 
+@pytest.mark.thorough
 def test_a_repair_is_not_given_to_another_row_of_its_key(lakehouse):
     shop = History(lakehouse, "gone", unmatched="keep")
     shop.land("cities", "c.json", city(1))
@@ -175,6 +178,7 @@ def test_a_repair_is_not_given_to_another_row_of_its_key(lakehouse):
     assert shop.sales() == []
 
 
+@pytest.mark.thorough
 def test_a_repair_keeps_microseconds_without_a_zone_and_rows_with_maps(lakehouse):
     made = Pipeline("clock")
     schema = "id INT, v INT, n TIMESTAMP_NTZ, m MAP<STRING, INT>"
@@ -209,6 +213,7 @@ def test_a_repair_keeps_microseconds_without_a_zone_and_rows_with_maps(lakehouse
     lakehouse.assert_conserved(ticks, good)
 
 
+@pytest.mark.thorough
 def test_a_correction_that_only_takes_rows_away_is_a_run_that_is_well(lakehouse):
     tables = shop("shrinking")
     lakehouse.land("shrinking/orders", "a.json", json_lines(order(1, 5), order(2, 5), order(3, -5)))

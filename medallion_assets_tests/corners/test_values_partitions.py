@@ -229,6 +229,7 @@ def test_a_file_is_refused_for_its_folders_value_whatever_the_declared_key(key, 
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_csv_record_that_looks_like_json_stays_what_it_is_when_it_is_replayed(lakehouse):
     lakehouse.land("parted/prices", "year=2025/f.csv", 'id,more\n"{""id"":1}",x\n{},\n')
     strict = shop("csv", "id INT, year INT, more STRING")

@@ -93,6 +93,7 @@ def assert_exact(house):
     house.assert_conserved(orders, sales, totals, merged)
 
 
+@pytest.mark.thorough
 def test_runs_killed_at_a_commit_and_at_a_checkpoint_are_made_good_by_the_next(store):
     house = landed(0)
     for pattern, does in (("bronze/orders/_delta_log/0+.json", "kill before"),

@@ -187,6 +187,7 @@ def test_session_windows_end_after_a_silence_and_rows_after_that_are_late(land, 
     assert held_late(rows_of) == wanted
 
 
+@pytest.mark.thorough
 def test_rows_without_a_time_are_held_whatever_keeps_the_windows_and_counted_once_mended(
     land, do, replayed, rows_of, lake, spark
 ):
