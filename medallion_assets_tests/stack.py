@@ -1,10 +1,11 @@
 """Run all three pipelines beyond one machine, kill each part once, and compare with a laptop's runs.
 
-    python -m medallion_assets_tests.stack FOLDER
+    python -m medallion_assets_tests.stack FOLDER [PIPELINE ...]
 
-Files land in instalments, which the sensors of a whole deployment (``deployment``) take; a Spark worker, a
-run's process and the store are killed with SIGKILL while a run is under way. After each instalment the same
-files are copied to a disk and run there. Exits 1 where a table differs in the end.
+Files of all pipelines, or of these, land in instalments, which the sensors of a whole deployment
+(``deployment``) take; a Spark worker, a run's process and the store are killed with SIGKILL while a run is
+under way. After each instalment the same files are copied to a disk and run there. Exits 1 where a table
+differs in the end.
 """
 
 import os
@@ -103,11 +104,12 @@ def copy_landing(target):
             os.utime(file, (at.timestamp(), at.timestamp()))
 
 
-def main(folder):
+def main(folder, *pipelines):
     """Land and kill in instalments; print, for each, what differs once it has caught up."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    tables, wrong = list(chosen(PIPELINES)), []
+    pipelines = pipelines or tuple(PIPELINES)
+    tables, wrong = list(chosen(PIPELINES, pipelines)), []
     laptop = Settings(lake=folder / "laptop/lake", landing=folder / "laptop/landing").resolved()
     here = {"MEDALLION_LAKE": str(laptop.lake), "MEDALLION_LANDING": str(laptop.landing), "EVENTS_QUEUE": "",
             "MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_SPARK_CONF": "{}"}  # fmt: skip
@@ -115,13 +117,13 @@ def main(folder):
         there = Lake(Settings().resolved())
         for number, kill in enumerate(INSTALMENTS):
             began = time.monotonic()
-            for pipeline in PIPELINES:
+            for pipeline in pipelines:
                 medallion("land", pipeline, "--files", "1", "--seed", str(number))
             tell_queue()
             if kill:
                 kill(parts)
             copy_landing(laptop.landing)
-            medallion("run", **here)
+            medallion("run", *pipelines, **here)
             expected = everything(Lake(laptop), tables)
             wrong = differing_in_the_end(there, tables, expected)
             what = kill.__doc__.split(",")[0].split(" while")[0] if kill else "Nothing is killed"
@@ -153,4 +155,4 @@ def differing(lake, tables, expected):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve()))
+    sys.exit(main(Path(sys.argv[1]).resolve(), *sys.argv[2:]))
