@@ -148,7 +148,7 @@ def test_a_run_stopped_within_its_commit_commits_nothing_once_its_quarantine_was
     assert_exact(house)
 
 
-EVERY = 9
+EVERY = 3
 """Requests from one trial to the next; ``sweep_in_s3 FOLDER`` tries each."""
 
 
