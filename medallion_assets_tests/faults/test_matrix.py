@@ -2,7 +2,8 @@
 
 import pytest
 
-from medallion_assets.delta import commit
+from medallion_assets.delta import commit, log
+from medallion_assets.lake import position
 from medallion_assets.runtime import query, static_changes
 from medallion_assets.sources import discovery
 from medallion_assets.storage import lease
@@ -61,7 +62,15 @@ WITHOUT = {
     ),
     "ledger": ([(discovery, "known_files", lambda *_, **__: {})], landing.second_deliveries),
     "position": ([(query, "position", lambda *_: -1)], storage.checkpoints_lost),
-    "rollback": ([(query, "roll_back", lambda *_: False)], runs.dies(3, "after")),
+    "rollback": (
+        [
+            (query, "roll_back", lambda *_: False),
+            # What another run left in the quarantine is refused as late where it was not taken back.
+            (position, "version_before", lambda _, quarantine, __: log.version(quarantine)),
+            (commit.Transaction, "refuse_others", lambda *_: None),
+        ],
+        runs.dies(3, "after"),
+    ),
     "lease": ([(lease, "FileLock", NoLock)], runs.two_runs),
 }
 
