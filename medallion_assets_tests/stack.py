@@ -71,7 +71,9 @@ def kill_a_driver(parts):
     assert until(lambda: runs(Status.STARTED) and executors(), 300), "no run came up"
     time.sleep(5)
     code = psutil.Process(parts.running["code"].pid)
-    drivers = [p for p in code.children(recursive=True) if "SparkSubmit" in " ".join(p.cmdline())]
+    # A process that has ended, and that nobody has waited for, has no command line.
+    live = [p for p in code.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+    drivers = [p for p in live if "SparkSubmit" in " ".join(p.cmdline())]
     for process in (p for driver in drivers for p in (driver.parent(), driver)):
         process.kill()
 
