@@ -4,7 +4,7 @@ JSON's keys are strings. Spark writes other keys in forms of its own (a date as 
 ``[B@78539e08``), and reads no map whose keys are no STRING.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
@@ -22,6 +22,8 @@ from pyspark.sql.types import (
 from medallion_assets.sources.quarantine import AS_JSON, FROM_JSON
 
 WRAP = "v"
+Change = Callable[[Column, DataType], Column]
+"""What becomes of a value of a type."""
 
 
 def json_of(value: Column, kind: DataType) -> Column:
@@ -104,32 +106,35 @@ def _text_keyed_type(kind: DataType) -> DataType:
     return MapType(StringType(), _text_keyed_type(kind.valueType))
 
 
-def _with_text_keys(value: Column, kind: DataType) -> Column:
-    if not _has_other_keys(kind):
-        return value
+def with_parts(value: Column, kind: DataType, part: Change, key: Change) -> Column:
+    """Return a struct, an array or a map of other parts, NULL where it is NULL.
+
+    Args:
+        value: The struct, array or map.
+        kind: Its type.
+        part: Given a field, an element or a map's value with its type, returns what is there instead.
+        key: The same for the keys of a map.
+    """
     if isinstance(kind, StructType):
-        members = (_with_text_keys(value[f.name], f.dataType).alias(f.name) for f in kind.fields)
+        members = (part(value[f.name], f.dataType).alias(f.name) for f in kind.fields)
         return F.when(value.isNotNull(), F.struct(*members))
     if isinstance(kind, ArrayType):
-        return F.transform(value, lambda each: _with_text_keys(each, kind.elementType))
+        return F.transform(value, lambda each: part(each, kind.elementType))
     assert isinstance(kind, MapType)
-    inner = F.transform_values(value, lambda _, each: _with_text_keys(each, kind.valueType))
-    return F.transform_keys(inner, lambda key, _: _key_text(key, kind.keyType))
+    of_values = F.transform_values(value, lambda _, each: part(each, kind.valueType))
+    return F.transform_keys(of_values, lambda name, _: key(name, kind.keyType))
+
+
+def _with_text_keys(value: Column, kind: DataType) -> Column:
+    return with_parts(value, kind, _with_text_keys, _key_text) if _has_other_keys(kind) else value
 
 
 def _read_keys(value: Column, kind: DataType) -> Column:
     """Return a value of ``_text_keyed_type`` in its own type."""
     if not _has_other_keys(kind):
         return value
-    if isinstance(kind, StructType):
-        members = (_read_keys(value[f.name], f.dataType).alias(f.name) for f in kind.fields)
-        return F.when(value.isNotNull(), F.struct(*members))
-    if isinstance(kind, ArrayType):
-        return F.transform(value, lambda each: _read_keys(each, kind.elementType))
-    assert isinstance(kind, MapType)
-    inner = F.transform_values(value, lambda _, each: _read_keys(each, kind.valueType))
-    typed = F.transform_keys(inner, lambda key, _: _key(key, kind.keyType))
-    return F.when(~_has_unread_key(value, kind), typed)
+    read = with_parts(value, kind, _read_keys, _key)
+    return F.when(~_has_unread_key(value, kind), read) if isinstance(kind, MapType) else read
 
 
 def _has_unread(value: Column, kind: DataType) -> Column:

@@ -31,7 +31,7 @@ from medallion_assets.sources.formats.json_values import types_in
 from medallion_assets.sources.ledger import Entry
 from medallion_assets.sources.options import Source
 from medallion_assets.sources.quarantine import NO_FIT, POSITION, as_json, written
-from medallion_assets.sources.row_json import json_of, row_json
+from medallion_assets.sources.row_json import json_of, row_json, with_parts
 from medallion_assets.sources.staging import Staging
 
 BINARY = StructType(
@@ -197,16 +197,8 @@ def _with_bytes_as_text(value: Column, kind: DataType) -> Column:
     """Return a value whose texts that are no UTF-8 are base64 of their bytes."""
     if isinstance(kind, StringType):
         return F.when(F.is_valid_utf8(value), value).otherwise(F.base64(value.cast("binary")))
-    if not _has_text(kind):
-        return value
-    if isinstance(kind, StructType):
-        members = (_with_bytes_as_text(value[f.name], f.dataType).alias(f.name) for f in kind.fields)
-        return F.when(value.isNotNull(), F.struct(*members))
-    if isinstance(kind, ArrayType):
-        return F.transform(value, lambda each: _with_bytes_as_text(each, kind.elementType))
-    assert isinstance(kind, MapType)
-    of_values = F.transform_values(value, lambda _, each: _with_bytes_as_text(each, kind.valueType))
-    return F.transform_keys(of_values, lambda key, _: _with_bytes_as_text(key, kind.keyType))
+    change = _with_bytes_as_text
+    return with_parts(value, kind, change, change) if _has_text(kind) else value
 
 
 def _holds(own: DataType, wanted: DataType) -> bool:
