@@ -21,8 +21,8 @@ import pytest
 from medallion_assets.session.start import OF_FEW_ROWS
 from medallion_assets_tests import notified
 from medallion_assets_tests.dagster_home import PROJECT, until
-from medallion_assets_tests.s3_server import BUCKET, KEYS, make_bucket, moto_server, s3_server
-from medallion_assets_tests.team import BIN, end, free_port, listens, postgres
+from medallion_assets_tests.s3_server import BUCKET, KEYS, free_ports, make_bucket, moto_server, s3_server
+from medallion_assets_tests.team import BIN, end, listens, postgres
 
 SMALL = {"spark.executor.memory": "768m", "spark.cores.max": "2",
          "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}  # fmt: skip
@@ -87,13 +87,13 @@ def start_queue(parts):
 def start_cluster(parts):
     """Start a Spark master, and two workers of one core; return its address."""
     spark = Path(pyspark.__file__).parent / "bin/spark-class"
-    port = free_port()
+    port, at_master, *at_workers = free_ports(4)
     deploy, own = "org.apache.spark.deploy", ("--host", "127.0.0.1", "--webui-port")
-    parts.start("master", spark, f"{deploy}.master.Master", *own, free_port(), "--port", port, port=port)
-    for name in ("worker-1", "worker-2"):
+    parts.start("master", spark, f"{deploy}.master.Master", *own, at_master, "--port", port, port=port)
+    for name, at_worker in zip(("worker-1", "worker-2"), at_workers, strict=True):
         size = ("--cores", 1, "--memory", "1g", "--work-dir", parts.folder / name)
         parts.start(
-            name, spark, f"{deploy}.worker.Worker", *own, free_port(), *size, f"spark://127.0.0.1:{port}"
+            name, spark, f"{deploy}.worker.Worker", *own, at_worker, *size, f"spark://127.0.0.1:{port}"
         )
     return f"spark://127.0.0.1:{port}"
 
@@ -106,7 +106,7 @@ def start_dagster(parts, home):
     # One run has both workers.
     whole = whole.replace("max_concurrent_runs: 2", "max_concurrent_runs: 1")
     (home / "dagster.yaml").write_text(whole)
-    port = free_port()
+    (port,) = free_ports(1)
     places = f"load_from: [{{grpc_server: {{host: 127.0.0.1, port: {port}, location_name: medallion}}}}]\n"
     (home / "workspace.yaml").write_text(places)
     parts.start("code", BIN / "dagster", "api", "grpc", "--host", "127.0.0.1", "--port", port,

@@ -18,6 +18,7 @@ import yaml
 from dagster._core.instance.ref import InstanceRef
 
 from medallion_assets_tests.dagster_home import PROJECT, until
+from medallion_assets_tests.s3_server import free_ports
 
 ACCOUNT = "postgres"
 """Of the system: Postgres refuses to be started by root."""
@@ -41,7 +42,7 @@ def postgres():
     account = {"user": ACCOUNT, "group": ACCOUNT} if os.geteuid() == 0 else {}
     if account:
         shutil.chown(folder, ACCOUNT, ACCOUNT)
-    port, data = free_port(), folder / "data"
+    (port,), data = free_ports(1), folder / "data"
     made = [initdb, "--pgdata", data, "--username", "dagster", "--auth", "trust", "--no-sync"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=folder, **account)
     options = [
@@ -68,12 +69,6 @@ def postgres():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def free_port():
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        return line.getsockname()[1]
-
-
 def listens(port):
     with socket.socket() as line:
         return line.connect_ex(("127.0.0.1", port)) == 0
@@ -91,7 +86,7 @@ class Team:
     def __init__(self, project, home, database):
         self.project, self.home, self.stack = project, home, ExitStack()
         self.services = yaml.safe_load((project / "deploy/compose.yaml").read_text())["services"]
-        self.ports = {name: free_port() for name in ("code", "viewer", "operator")}
+        self.ports = dict(zip(("code", "viewer", "operator"), free_ports(3), strict=True))
         self.home.mkdir()
         shutil.copy(project / "deploy/dagster.yaml", home)
         places = (project / "deploy/workspace.yaml").read_text()

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from medallion_assets.cli import app
 from medallion_assets.delta import log
 from medallion_assets_tests.dagster_home import until
-from medallion_assets_tests.team import Team, free_port, post, postgres, program
+from medallion_assets_tests.s3_server import free_ports
+from medallion_assets_tests.team import Team, post, postgres, program
 
 PROGRAMS = {"dagster": dagster_cli, "dagster-daemon": daemon_cli, "dagster-webserver": dagster_webserver}
 LAUNCH = """
@@ -194,7 +195,7 @@ def test_the_proxy_lets_a_viewer_see_and_an_operator_launch_and_nobody_else_in(t
     caddy = program("caddy")
     if not caddy:
         pytest.skip("Caddy is not installed")
-    port = free_port()
+    (port,) = free_ports(1)
     hashed = {
         f"{who.upper()}_HASH": subprocess.run(
             [caddy, "hash-password", "--plaintext", who], capture_output=True, text=True, check=True
